@@ -1,0 +1,174 @@
+"""The study file as frozen, strict records: what each key means, its type and its default. Records have no verbs.
+
+Units: tokens unless said otherwise. `None` as a default means "follow from the rest", and `resolve` says from what.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ostinato.study.numbers import Count, Real, Switch
+
+LayerKind = Literal["gqa", "gdn"]
+Role = Literal["matrix", "gate", "norm", "embedding", "head", "positions", "value_table", "bigram_table",
+               "residual_scalar", "x0_scalar", "convolution", "decay"]  # fmt: skip
+
+
+class Record(BaseModel):
+    """A frozen record that refuses keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Tokenizer(Record):
+    bpe: Count | None = Field(None, ge=258, description="train a byte-level BPE with this many entries, specials included")
+    file: str | None = Field(None, description="or use this tokenizer.json")
+
+
+class Data(Record):
+    corpus: str = Field("python-docs", description="python-docs, python-docs-plus, a file or folder (text, JSONL, Parquet), or a hub id")
+    field: str = Field("text", description="the column that holds the text, in JSONL and Parquet")
+    separator: str | None = Field(None, description="what separates documents within a text file (none: one document a file)")
+    tokenizer: Tokenizer = Field(Tokenizer(bpe=1024), description="{bpe: entries} or {file: path}")
+    packing: Literal["best-fit", "contiguous"] = Field("best-fit", description="rows that begin with BOS and crop, or one unbroken stream")
+    buffer: Count = Field(1000, ge=1, description="documents that best-fit packing chooses from")
+    document_mask: Switch = Field(False, description="attention stops at the start of a document")
+    validation: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents")
+    held_out: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents, measured but not looked at")
+
+
+class Mlp(Record):
+    kind: Literal["swiglu", "relu2"] = "swiglu"
+    hidden: Count | None = Field(None, ge=1, description="width; or give ratio")
+    ratio: Real | None = Field(None, gt=0, description="width as a multiple of d_model")
+
+
+class Norm(Record):
+    weight: Switch = Field(True, description="a learned weight per channel")
+    eps: Real = Field(1e-6, gt=0)
+
+
+class Windows(Record):
+    pattern: str = Field("L", pattern="^[SL]+$", description="repeated over the layers: S short, L the whole context; the last layer is always L")
+    short: Count | None = Field(None, ge=1, description="keys a query may see in S, itself included")
+
+
+class Init(Record):
+    rule: Literal["normal", "loop2"] = Field("normal", description="normal: N(0, std) on every matrix and table; loop2: as published, output projections at 0")
+    std: Real = Field(0.02, gt=0)
+
+
+class Model(Record):
+    family: Literal["llama", "loop2"] = Field("llama", description="sets the defaults of the keys below")
+    layers: tuple[LayerKind, ...] = Field(description="how many (4), or which kinds (2 x (gdn gdn gqa))")
+    d_model: Count = Field(ge=1)
+    heads: Count = Field(ge=1)
+    kv_heads: Count | None = Field(None, ge=1, description="grouped queries; default: heads")
+    head_dim: Count | None = Field(None, ge=1, description="default: d_model / heads")
+    mlp: Mlp = Mlp(ratio=4)
+    norm: Norm = Norm()
+    positions: Literal["none", "rope", "learned", "alibi"] = "rope"
+    rope_base: Real = Field(10_000.0, gt=1)
+    qk_norm: Literal["none", "plain", "weight"] = Field("none", description="RMS norm of q and k: without or with a weight per channel")
+    windows: Windows = Windows()
+    value_embeddings: Literal["none", "alternate", "all"] = "none"
+    bigram_table: Count = Field(0, ge=0, description="rows of a hashed bigram table added to the input (0: none)")
+    embedding_norm: Switch = Field(False, description="x0 = rms(embedding)")
+    application_scalars: Switch = Field(False, description="x = a x + b x0 before every application, a and b its own")
+    softcap: Real | None = Field(None, gt=0, description="logits become c tanh(z / c)")
+    tie_embeddings: Switch = Field(True, description="the head is the embedding")
+    schedule: str | None = Field(None, description="the order in which layers run; default: each once")
+    passes: Count | None = Field(None, ge=1, description="the value of {r} in the schedule")
+    inject: Literal["none", "add"] = Field("none", description="what a later pass of a group sees again: nothing, or x = h + e")
+    tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
+    residual_scaling: Literal["none", "unique", "effective"] = Field("none", description="scale output projections at the start by 1/sqrt(2 depth)")
+    init: Init = Init()
+
+
+class Group(Record):
+    """How one role of parameter is optimised; what is left out follows the recipe."""
+
+    kind: Literal["adamw", "muon"] | None = None
+    lr: Real | None = Field(None, ge=0)
+    betas: tuple[Real, Real] | None = None
+    eps: Real | None = Field(None, gt=0)
+    weight_decay: Real | None = Field(None, ge=0)
+    width_base: Count | None = Field(None, ge=1, description="multiply lr by (d_model / width_base)^-1/2")
+
+
+class Muon(Record):
+    momentum: Real = Field(0.95, ge=0, lt=1)
+    momentum_start: Real | None = Field(None, ge=0, lt=1, description="momentum at the first step, default: no ramp")
+    momentum_steps: Count = Field(300, ge=1, description="steps of the ramp")
+    steps: Count = Field(5, ge=1, le=5, description="Polar Express iterations")
+    second_moment: Real | None = Field(0.95, gt=0, lt=1, description="beta2 of the normalisation over the shorter dimension")
+    cautious: Switch = Field(True, description="decay only where gradient and weight agree in sign")
+
+
+class LrSchedule(Record):
+    shape: Literal["linear", "cosine"] = "linear"
+    warmup: Real = Field(0.0, ge=0, lt=1, description="share of the tokens, from 0 to the full rate")
+    decay: Real = Field(0.5, ge=0, le=1, description="share of the tokens over which the rate falls, at the end")
+    final: Real = Field(0.0, ge=0, le=1, description="share of the rate at the last token")
+
+
+class Recipe(Record):
+    tokens: Count = Field(500_000, ge=1, description="training tokens; rounded down to whole steps")
+    batch: Count = Field(1024, ge=1, description="tokens a step; rounded down to whole rows")
+    context: Count = Field(128, ge=1)
+    micro_batch: Count | None = Field(None, ge=1, description="tokens a forward pass; changes memory, not results")
+    optimizer: Literal["adamw", "muon"] = Field("muon", description="muon: Muon on matrices inside layers, AdamW on the rest")
+    lr: Real = Field(0.02, gt=0)
+    betas: tuple[Real, Real] = (0.9, 0.95)
+    eps: Real = Field(1e-8, gt=0)
+    weight_decay: Real = Field(0.0, ge=0)
+    decay_to_zero: Switch = Field(False, description="weight decay times (1 - progress)")
+    groups: dict[Role, Group] = Field({}, description="by role of parameter: what differs from the recipe")
+    muon: Muon = Muon()
+    lr_schedule: LrSchedule = LrSchedule()
+    clip: Real | None = Field(None, gt=0, description="largest norm of the whole gradient")
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    activation_checkpointing: Switch = Field(False, description="keep only the input of every application; changes memory and time, not results")
+
+
+class Evaluate(Record):
+    every: str | None = Field(None, description="tokens between measurements: 100k, or 100M, and every 5M from 150M to 200M; the end is always one")
+    windows: Literal["documents", "rows"] = Field("documents", description="each document on its own, every target once; or packed rows as in training")
+    context: Count | None = Field(None, ge=1, description="default: the recipe's")
+    stride: Count | None = Field(None, ge=1, description="new targets a window, for documents; default: half the context")
+    targets: Count | None = Field(None, ge=1, description="at most this many targets of each part (whole documents or rows)")
+    batch: Count = Field(16_384, ge=1, description="tokens a forward pass; changes memory, not results")
+
+
+class Checkpoints(Record):
+    every: str | None = Field(None, description="as in evaluate; the end is always one")
+    keep: Literal["all", "last"] = Field("last", description="last: the newest two, and those at measurements")
+
+
+class Arm(Record):
+    """One model configuration: the study's model, recipe and data with this arm's changes already merged in."""
+
+    name: str
+    note: str = ""
+    model: Model
+    recipe: Recipe
+    data: Data
+    seeds: tuple[Count, ...]
+    contingent: str | None = Field(None, description="run only when asked by name; says on what result it depends")
+
+
+class Study(Record):
+    """A whole study, resolved: every arm complete, every default filled in."""
+
+    name: str
+    question: str = ""
+    about: str = ""
+    source: str = ""
+    ours: dict[str, str] = Field({}, description="what the source does not publish, and what we chose")
+    size: str | None = None
+    arms: tuple[Arm, ...]
+    reference: str
+    evaluate: Evaluate = Evaluate()
+    checkpoints: Checkpoints = Checkpoints()
