@@ -1,0 +1,5 @@
+"""`python -m ostinato` is `ostinato`."""
+
+from ostinato.cli.main import main
+
+main()

@@ -1,0 +1,208 @@
+"""`Study` and friends: everything the command line does, from Python and in a notebook.
+
+    study = ostinato.Study.load("quickstart")
+    study.plan()        # what every arm costs, what is matched
+    study.run()         # train and measure what is due
+    study.results()     # the paired table
+    study.report()      # one HTML page
+
+Loading, planning and reporting import no torch; `run`, `check` and `generate` do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ostinato.errors import StoreError, StudyError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ostinato.launch import Outcome
+    from ostinato.ledger.plan import Plan
+    from ostinato.measure.check import Check
+    from ostinato.report import Results
+    from ostinato.store import RunFolder, Store
+    from ostinato.study.records import Arm
+    from ostinato.study.records import Study as Record
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A schedule as text for a terminal and as SVG for a page or a notebook."""
+
+    text: str
+    svg: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
+def open_store(path: Path | str | None = None) -> Store:
+    """The store at `path`, else at $OSTINATO_STORE, else at ./ostinato-runs."""
+    from ostinato.store import Store
+
+    return Store(Path(path or os.environ.get("OSTINATO_STORE") or "ostinato-runs"))
+
+
+class Study:
+    """A study that is loaded: its record (`.record`) and the store that its runs go to (`.store`)."""
+
+    def __init__(self, record: Record, source: str, store: Path | str | None = None):
+        self.record, self.source = record, source
+        self._store_path = store
+
+    @classmethod
+    def load(cls, source: str | Path, size: str | None = None, store: Path | str | None = None) -> Study:
+        """Read a study file, or a shipped study by name. Raises StudyError with section, key and line."""
+        from ostinato.study import load_study
+
+        return cls(load_study(source, size), str(source), store)
+
+    def __repr__(self) -> str:
+        return f"Study({self.record.name!r}, {len(self.record.arms)} arms, reference {self.record.reference!r})"
+
+    @property
+    def store(self) -> Store:
+        """Where the runs are; opened when first asked for."""
+        return open_store(self._store_path)
+
+    def arm(self, name: str) -> Arm:
+        """One arm by name. Raises StudyError with the nearest right name."""
+        import difflib
+
+        for arm in self.record.arms:
+            if arm.name == name:
+                return arm
+        names = [arm.name for arm in self.record.arms]
+        near = difflib.get_close_matches(name, names, 1)
+        raise StudyError(
+            f"study {self.record.name} has no arm {name!r}",
+            "its arms are " + ", ".join(names),
+            f"did you mean {near[0]}?" if near else "choose one of these",
+        )
+
+    def plan(self) -> Plan:
+        """What every arm costs, what is matched and what could confound the comparison."""
+        from ostinato.ledger.plan import plan
+
+        return plan(self.record)
+
+    def draw(self, arms: Iterable[str] | None = None) -> dict[str, Drawing]:
+        """The schedules drawn, by arm."""
+        chosen = [self.arm(name) for name in arms] if arms else self.record.arms
+        return {arm.name: _draw(arm) for arm in chosen}
+
+    def run(
+        self,
+        arms: Iterable[str] | None = None,
+        seeds: Iterable[int] | None = None,
+        jobs: int | None = None,
+        device: str = "auto",
+        console: Console | None = None,
+    ) -> Outcome:
+        """Train and measure every run that is due; runs that are done are found and kept. Ctrl-C saves and stops."""
+        from ostinato.launch import run_study
+
+        names = [self.arm(name).name for name in arms] if arms else None
+        return run_study(
+            self.record, self.store, arms=names, seeds=list(seeds) if seeds else None, jobs=jobs, device=device, console=console
+        )
+
+    def results(self) -> Results:
+        """The paired table of what has been measured so far; failed and missing runs are in it."""
+        from ostinato.report import Results
+
+        return Results(self.record, self.store)
+
+    def report(self, out: Path | str | None = None) -> Path:
+        """Write the report page and return its path."""
+        from ostinato.report import write_report
+
+        return write_report(self.record, self.store, Path(out) if out else None)
+
+
+def _draw(arm: Arm) -> Drawing:
+    from ostinato.schedule import draw_svg, draw_text
+    from ostinato.study import arm_applications, tied_to
+
+    picture = (arm_applications(arm.model), len(arm.model.layers), arm.model.layers, tied_to(arm.model))
+    return Drawing(draw_text(*picture), draw_svg(*picture))
+
+
+def draw_schedule(text: str, layers: int, passes: int | None = None) -> Drawing:
+    """Draw a schedule given as text over `layers` layers. Raises ScheduleError with the column."""
+    from ostinato.schedule import draw_svg, draw_text, parse
+
+    picture = (parse(text, layers).applications(passes), layers, ("gqa",) * layers, {})
+    return Drawing(draw_text(*picture), draw_svg(*picture))
+
+
+def list_studies() -> list[dict[str, Any]]:
+    """The shipped studies with what they ask."""
+    from ostinato.study import shipped
+
+    return [{"study": name, "about": about} for name, about in shipped().items()]
+
+
+def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
+    """Every run in the store: fingerprint, arm, seed, state, tokens."""
+    rows = []
+    for folder in open_store(store).runs():
+        status, record = folder.status(), folder.record() or {}
+        given = record.get("given", {})
+        rows.append(
+            {
+                "run": folder.path.name[:12],
+                "arm": given.get("arm"),
+                "seed": given.get("seed"),
+                "study": given.get("study"),
+                "state": status.get("state"),
+                "tokens": status.get("tokens"),
+            }
+        )
+    return rows
+
+
+def find_run(prefix: str, store: Path | str | None = None) -> RunFolder:
+    """The one run whose fingerprint begins with `prefix`. Raises StoreError when there is none, or more than one."""
+    found = [folder for folder in open_store(store).runs() if folder.path.name.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    rule = "a run is named by the beginning of its fingerprint"
+    if not found:
+        raise StoreError(f"no run begins with {prefix!r}", rule, "ostinato list --runs")
+    raise StoreError(f"{len(found)} runs begin with {prefix!r}", rule, "give more of: " + ", ".join(f.path.name[:16] for f in found))
+
+
+def check(run: str, store: Path | str | None = None) -> Check:
+    """Measure a run's checkpoint again and compare with the stored losses."""
+    from ostinato.measure.check import check as measure_again
+
+    return measure_again(find_run(run, store), open_store(store))
+
+
+def generate(
+    run: str, prompt: str = "", tokens: int = 100, temperature: float = 0.8, seed: int = 0, store: Path | str | None = None
+) -> str:
+    """The prompt and `tokens` more tokens, from the newest checkpoint of a run."""
+    from ostinato.launch.load import load_run
+
+    decoder, prepared = load_run(find_run(run, store))
+    from ostinato.model import generate as continue_ids
+
+    ids = [prepared.bos, *prepared.encode(prompt)]
+    written = continue_ids(decoder, ids, tokens, temperature=temperature, seed=seed)
+    return prepared.decode([token for token in written if token != prepared.bos])
+
+
+def query(sql: str, store: Path | str | None = None) -> tuple[list[str], list[tuple]]:
+    """SQL over the store: column names and rows."""
+    return open_store(store).query(sql)

@@ -1,0 +1,30 @@
+"""`ostinato check`: are the stored losses of a run reproduced by its checkpoint?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ostinato.cli.common import Json, StorePath, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+
+    @app.command()
+    def check(
+        run: Annotated[str, typer.Argument(metavar="RUN", help="The beginning of a run's fingerprint (see [bold]ostinato list --runs[/]).")],
+        store: StorePath = None,
+        as_json: Json = False,
+    ) -> None:
+        """Measure a run's newest measured checkpoint again, and say whether the stored losses are reproduced."""
+        from ostinato import api
+
+        outcome = api.check(run, store=store)
+        if as_json:
+            print_json(outcome.record())
+        else:
+            typer.echo(str(outcome))
+        if not outcome.reproduced:
+            raise typer.Exit(1)

@@ -1,0 +1,66 @@
+"""`ostinato`: the verbs, and the one place where an error becomes a message and an exit code.
+
+Exit codes: 0 done, 1 done but not all is well (a run failed, a loss was not reproduced), 2 something the user can mend, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ostinato import __version__
+from ostinato.cli import check, draw, generate, list_, new, plan, query, report, run
+from ostinato.errors import OstinatoError
+
+app = typer.Typer(
+    name="ostinato",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Is a second pass through a layer worth what it costs? Write a study, see what every arm costs, train all arms and seeds "
+        "on the same tokens, and read the result.\n\n"
+        "Start with [bold]ostinato run quickstart[/], then [bold]ostinato new my-study.yaml[/], "
+        "[bold]ostinato plan my-study.yaml[/] and [bold]ostinato run my-study.yaml[/]."
+    ),
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ostinato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version.")) -> None:
+    pass
+
+
+for verb in (new, plan, run, report, draw, check, query, generate, list_):
+    verb.register(app)
+
+
+def main() -> None:
+    """Run the command line; errors that a person can mend are printed without a traceback."""
+    try:
+        app()
+    except OstinatoError as error:
+        from rich.console import Console
+
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print("[bold red]error[/] ", end="")
+        console.print(str(error), markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

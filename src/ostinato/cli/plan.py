@@ -1,0 +1,24 @@
+"""`ostinato plan`: what every arm costs, and what is matched."""
+
+from __future__ import annotations
+
+import typer
+
+from ostinato.cli.common import Json, Size, StudySource, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+
+    @app.command()
+    def plan(study: StudySource, size: Size = None, as_json: Json = False) -> None:
+        """Show what every arm costs, which axes equal the reference arm's, and what could confound the comparison."""
+        from ostinato.api import Study
+
+        result = Study.load(study, size=size).plan()
+        if as_json:
+            print_json(result.rows())
+            return
+        from rich.console import Console
+
+        Console(highlight=False).print(result)

@@ -1,0 +1,36 @@
+"""`ostinato report`: the table and the page of a study, from what the store holds now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ostinato.cli.common import Json, Size, StorePath, StudySource, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+
+    @app.command()
+    def report(
+        study: StudySource,
+        size: Size = None,
+        out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page (default: in the store).")] = None,
+        store: StorePath = None,
+        as_json: Json = False,
+    ) -> None:
+        """Write the report page of a study, finished or half done, and show its table."""
+        from ostinato.api import Study
+
+        loaded = Study.load(study, size=size, store=store)
+        results, page = loaded.results(), loaded.report(out)
+        if as_json:
+            print_json({"results": results.rows(), "report": str(page)})
+            return
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        console.print(results)
+        console.print(f"report: {page}", soft_wrap=True)

@@ -1,0 +1,44 @@
+"""`ostinato run`: train and measure whatever of a study is still due, then show the table and write the page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ostinato.cli.common import Arms, Json, Size, StorePath, StudySource, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+
+    @app.command()
+    def run(
+        study: StudySource,
+        size: Size = None,
+        arm: Arms = None,
+        seed: Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only this seed; may be repeated.")] = None,
+        jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time (default: one a core, or one a GPU).")] = None,
+        device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+        store: StorePath = None,
+        as_json: Json = False,
+    ) -> None:
+        """Train every arm and seed that is still due, measure them, and write the report. Give the same command again to go on after a stop."""
+        from rich.console import Console
+
+        from ostinato.api import Study
+
+        loaded = Study.load(study, size=size, store=store)
+        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, device=device, console=Console(stderr=as_json, highlight=False))
+        if outcome.interrupted:
+            raise typer.Exit(130)
+        results = loaded.results()
+        page = loaded.report()
+        if as_json:
+            print_json({"results": results.rows(), "report": str(page), "failed": outcome.failed})
+        else:
+            console = Console(highlight=False)
+            console.print(results)
+            console.print(f"report: {page}", soft_wrap=True)
+        if outcome.failed:
+            raise typer.Exit(1)
