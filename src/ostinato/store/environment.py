@@ -1,0 +1,97 @@
+"""What a result may depend on besides the study: versions, hardware, and the git state of the working folder. No torch import."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import ostinato
+
+PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "pyarrow", "duckdb", "scipy", "pydantic")
+
+
+def environment(folder: Path | None = None) -> dict[str, Any]:
+    """Versions, hardware and the git state of `folder` (default: the working folder). What cannot be found out is null, never an error."""
+    return {
+        **machine(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "folder": str(folder or Path.cwd()),
+        "git": git_state(folder or Path.cwd()),
+    }
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    """versions (of the code, Python and the packages that numbers depend on) and hardware."""
+    return {"versions": {"ostinato": ostinato.__version__, "ostinato_source": source_hash(), "python": platform.python_version(),
+                         **{name: _version(name) for name in PACKAGES}},
+            "hardware": {"system": platform.platform(), "cpu": cpu_model(), "cores": psutil.cpu_count(logical=False),
+                         "threads": psutil.cpu_count(), "usable": usable_cores(), "memory_bytes": psutil.virtual_memory().total,
+                         "gpus": gpus()}}  # fmt: skip
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def source_hash() -> str:
+    """sha256 over the Python files of the installed package (16 hex digits): tells two builds of one version apart."""
+    root, digest = Path(ostinato.__file__).parent, hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def cpu_model() -> str | None:
+    """The name of the processor as the system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(("model name", "Hardware")))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine() or None
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: the affinity mask where the system has one, never more than the physical cores."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+def gpus() -> list[dict[str, str]]:
+    """Name, memory and driver of every NVIDIA GPU, [] without any."""
+    lines = _output(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"])
+    keys = ("name", "memory", "driver")
+    return [
+        dict(zip(keys, (part.strip() for part in line.split(",")), strict=False)) for line in (lines or "").splitlines() if line.strip()
+    ]
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """The commit of the folder and whether files differ from it; null without git or outside a repository."""
+    commit = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
+    if not commit:
+        return None
+    status = _output(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
+    branch = _output(["git", "-C", str(folder), "rev-parse", "--abbrev-ref", "HEAD"])
+    return {"commit": commit.strip(), "branch": (branch or "").strip() or None, "dirty": None if status is None else bool(status.strip())}
+
+
+def _output(command: list[str]) -> str | None:
+    """What the command prints, None when it is not there, fails or takes over five seconds."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False, errors="replace")
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,175 @@
+"""`query`: SQL over a store. DuckDB runs in memory over views of the Parquet and JSON files, and only statements that read are accepted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from ostinato.errors import StoreError
+from ostinato.store.losses import read_loss_footer
+from ostinato.store.runs import RunFolder
+from ostinato.store.steps import SCHEMA
+
+if TYPE_CHECKING:
+    from ostinato.store.store import Store
+
+VIEWS = {
+    "runs": "run, arm, seed, study, studies, state, tokens, tokens_total, loss, seconds, error, params_total, flops_per_token, data, path, "
+    "record",
+    "steps": "run, arm, seed, " + ", ".join(SCHEMA.names),
+    "losses": "run, arm, seed, part, tokens, target_id, target, loss",
+    "targets": "target_id, target, document, position, token, bytes",
+    "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, target_id",
+}
+
+
+class Answer(NamedTuple):
+    """The names of the columns and the rows."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def answer(store: Store, sql: str, held_out: bool = False) -> Answer:
+    """Run one reading statement over the views. Raises StoreError, with the views and columns, for any other text."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    try:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+            raise StoreError(f"query {sql!r}", "a query is one SELECT: the store is only read", _help())
+        for name, build in _BUILDERS.items():
+            if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
+                build(connection, store, held_out)
+        cursor = connection.execute(sql)
+        return Answer([column[0] for column in cursor.description], cursor.fetchall())
+    except duckdb.Error as error:
+        raise StoreError(f"query {sql!r}: {str(error).splitlines()[0]}", "SQL as DuckDB reads it, over the views below", _help()) from None
+    finally:
+        connection.close()
+
+
+def _help() -> str:
+    return "the views and their columns:\n" + "\n".join(f"      {name} ({columns})" for name, columns in VIEWS.items())
+
+
+def identity(folder: RunFolder) -> dict[str, Any]:
+    """The arm, the seed and the study under which a run was first trained."""
+    given = folder.record().get("given") or {}
+    return {"run": folder.name, "arm": given.get("arm"), "seed": given.get("seed"), "study": given.get("study")}
+
+
+def _runs(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+    uses: dict[str, list[str]] = {}
+    for folder in store.studies():
+        for version in folder.versions():
+            for fingerprint in version.runs.values():
+                uses.setdefault(store.run(fingerprint).name, []).append(folder.name)
+    rows = []
+    for folder in store.runs():
+        status, progress, record = folder.status(), folder.progress(), folder.record()
+        resolved = record.get("resolved") or {}
+        ledger = resolved.get("ledger") or {}
+        rows.append({**identity(folder), "studies": ", ".join(sorted(set(uses.get(folder.name, [])))), "state": status["state"],
+                     "tokens": progress.get("tokens"), "tokens_total": ledger.get("tokens"), "loss": progress.get("loss"),
+                     "seconds": status.get("seconds"), "error": status.get("error"), "params_total": ledger.get("params_total"),
+                     "flops_per_token": ledger.get("flops_per_token"), "data": resolved.get("data_fingerprint"), "path": str(folder.path),
+                     "record": json.dumps(record, ensure_ascii=False)})  # fmt: skip
+    types = {name: pa.int64() for name in ("seed", "tokens", "tokens_total", "params_total")}
+    _register(connection, "runs", rows, types | {name: pa.float64() for name in ("loss", "seconds", "flops_per_token")})
+
+
+def _register(connection: duckdb.DuckDBPyConnection, view: str, rows: list[dict[str, Any]], types: dict[str, pa.DataType]) -> None:
+    names = VIEWS[view].split(", ")
+    table = pa.table({name: pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names})
+    connection.register(f"{view}_table", table)
+    connection.execute(f"create view {view} as select * from {view}_table")
+
+
+def _steps(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+    tables = []
+    for folder in store.runs():
+        steps, who = folder.steps().select(SCHEMA.names), identity(folder)
+        own = {"run": pa.array([who["run"]] * len(steps), pa.string()), "arm": pa.array([who["arm"]] * len(steps), pa.string()),
+               "seed": pa.array([who["seed"]] * len(steps), pa.int64())}  # fmt: skip
+        tables.append(pa.table({**own, **{name: steps[name] for name in SCHEMA.names}}))
+    empty = pa.schema([("run", pa.string()), ("arm", pa.string()), ("seed", pa.int64()), *SCHEMA])
+    connection.register("steps_table", pa.concat_tables([empty.empty_table(), *tables]))
+    connection.execute("create view steps as select * from steps_table")
+
+
+def _measured(store: Store, held_out: bool) -> list[tuple[RunFolder, dict[str, Any]]]:
+    """(run, footer) of every stored evaluation point that may be shown."""
+    points = [(folder, *point) for folder in store.runs() for point in folder.measured() if held_out or point[0] != "held_out"]
+    return [(folder, read_loss_footer(folder.losses_path(part, tokens))) for folder, part, tokens in points]
+
+
+def _files(connection: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]], columns: str, empty: str) -> None:
+    """A view over Parquet files, with the columns that `rows` knows of each file (its `filename` among them)."""
+    if not rows:
+        connection.execute(f"create view {name} as select {empty} where false")
+        return
+    connection.register(f"{name}_files", pa.Table.from_pylist(rows))
+    listed = ", ".join("'" + row["filename"].replace("'", "''") + "'" for row in rows)
+    connection.execute(
+        f"create view {name} as select {columns} from read_parquet([{listed}], filename = true, file_row_number = true) as content "
+        f"join {name}_files as file on file.filename = content.filename"
+    )
+
+
+def _losses(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+    rows = []
+    for folder, footer in _measured(store, held_out):
+        who, path = identity(folder), folder.losses_path(footer["part"], footer["tokens"])
+        rows.append({"filename": str(path), "run": who["run"], "arm": who["arm"], "seed": who["seed"], "part": footer["part"],
+                     "tokens": footer["tokens"], "target_id": footer["target_id"]})  # fmt: skip
+    _files(connection, "losses", rows, "run, arm, seed, part, tokens, target_id, file_row_number as target, loss",
+           "'' as run, '' as arm, 0 as seed, '' as part, 0 as tokens, '' as target_id, 0 as target, 0.0::float as loss")  # fmt: skip
+
+
+def _targets(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+    rows = [{"filename": str(file), "target_id": file.stem} for file in sorted(store.targets_path.glob("*.parquet"))]
+    _files(connection, "targets", rows, "target_id, file_row_number as target, document, position, token, bytes",
+           "'' as target_id, 0 as target, 0 as document, 0 as position, 0 as token, 0 as bytes")  # fmt: skip
+
+
+def _results(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+    """One row for each study, version, arm, seed and evaluation point; a run that two studies share is in both."""
+    points: dict[str, list[dict[str, Any]]] = {}
+    for folder, footer in _measured(store, held_out):
+        points.setdefault(folder.name, []).append(footer)
+    rows = []
+    for folder in store.studies():
+        for version in folder.versions():
+            for (arm, seed), fingerprint in version.runs.items():
+                name = store.run(fingerprint).name
+                for footer in points.get(name, []):
+                    rows.append(
+                        {"study": folder.name, "version": version.name, "arm": arm, "seed": seed, "run": name, **footer, **rates(footer)}
+                    )
+    types = {name: pa.int64() for name in ("seed", "tokens", "targets", "bytes")}
+    _register(connection, "results", rows, types | {name: pa.float64() for name in ("nats", "bits_per_byte", "perplexity")})
+
+
+def rates(footer: dict[str, Any]) -> dict[str, float | None]:
+    """nats per token, bits per byte and perplexity from sums: one division each; None where nothing was counted."""
+    nats = footer["sum_nats"] / footer["targets"] if footer["targets"] else None
+    bits = footer["sum_nats"] / (np.log(2) * footer["bytes"]) if footer["bytes"] else None
+    return {
+        "nats": nats,
+        "bits_per_byte": None if bits is None else float(bits),
+        "perplexity": None if nats is None else float(np.exp(nats)),
+    }
+
+
+_BUILDERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Any, bool], None]] = {
+    "runs": _runs, "steps": _steps, "losses": _losses, "targets": _targets, "results": _results}  # fmt: skip

@@ -1,0 +1,231 @@
+"""The folder of one run: what was given and resolved, its state, progress, steps, losses and checkpoints, under one lock.
+
+record.json      what was given, what was resolved, and the machine of every session that worked on the run
+status.json      new, running, stopped, failed or done, and since when
+progress.json    where a running run is (rewritten often)
+steps.jsonl      one line a training step; steps.parquet once the run is done
+losses/PART/TOKENS.parquet    a loss per target at each evaluation point
+checkpoints/     written by the training room
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ostinato.errors import StoreError
+from ostinato.files import lock
+from ostinato.store import losses as loss_files
+from ostinato.store import steps as step_files
+from ostinato.store.losses import LossTable
+from ostinato.store.tables import now, read_json, write_json, write_json_quickly
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ostinato.data import Targets
+
+STATES = ("new", "running", "stopped", "failed", "done")
+PARTS = ("train", "validation", "held_out")
+_held: dict[tuple[int, str], tuple[int, int]] = {}  # (process, lock file) -> (thread that holds it, depth)
+
+
+class RunFolder:
+    """One run on disk. Nothing is created before something is written. Losses live with the run, targets with the store."""
+
+    def __init__(self, path: Path, targets_path: Path | None = None):
+        self.path = Path(path)
+        self.targets_path = targets_path or self.path.parent.parent / "targets"
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def exists(self) -> bool:
+        return (self.path / "record.json").exists()
+
+    # --- the lock
+
+    @contextlib.contextmanager
+    def lock(self, wait: float | None = 2.0, holder: str = "") -> Iterator[None]:
+        """Hold the run; the thread that holds it may ask again. Raises StoreError when another process has it for `wait` seconds."""
+        file, me = self.path / "lock", threading.get_ident()
+        key = (os.getpid(), str(file.absolute()))
+        owner, depth = _held.get(key, (me, 0))
+        if depth and owner == me:
+            _held[key] = (me, depth + 1)
+            try:
+                yield
+            finally:
+                _held[key] = (me, depth)
+            return
+        with lock(file, wait, holder):
+            _held[key] = (me, 1)
+            try:
+                yield
+            finally:
+                del _held[key]
+
+    def in_use(self) -> bool:
+        """Whether a process holds the lock now."""
+        try:
+            with open(self.path / "lock") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    # --- what it is
+
+    def write_record(self, given: dict[str, Any], resolved: dict[str, Any], environment: dict[str, Any]) -> None:
+        """Say what the run is. The first record stays; later sessions add their machine to `sessions`.
+
+        given: as a person wrote it. resolved: with every default filled in. environment: `store.environment()`.
+        """
+        try:
+            record = self.record()
+        except StoreError:
+            if (self.path / "record.json").exists():
+                raise
+            record = {
+                "format": 1,
+                "run": self.name,
+                "written": now(),
+                "given": given,
+                "resolved": resolved,
+                "environment": environment,
+                "sessions": [],
+            }
+        record["sessions"].append({"at": now(), "environment": environment})
+        write_json(self.path / "record.json", record)
+
+    def record(self) -> dict[str, Any]:
+        """The keys given, resolved, environment, sessions, written. Raises StoreError when there is none or it is torn."""
+        path = self.path / "record.json"
+        try:
+            return read_json(path, f"delete {path} and give `ostinato run` again: it is written anew")
+        except FileNotFoundError:
+            raise StoreError(
+                f"no run in {self.path}", "a run has a record.json", '`ostinato query "select * from runs"` lists the runs'
+            ) from None
+
+    def set_status(self, state: str, **info: Any) -> None:
+        """Record the state and what else is known (an error text, tokens). Raises StoreError for a state that is none."""
+        if state not in STATES:
+            raise StoreError(f"state {state!r}", f"a run is one of {', '.join(STATES)}", "use one of these")
+        write_json(self.path / "status.json", {"state": state, "at": now(), "process": os.getpid(), **info})
+
+    def status(self) -> dict[str, Any]:
+        """{"state": ...} and more. A run that says running and that no process holds was killed: it counts as stopped, `killed` is true."""
+        path = self.path / "status.json"
+        try:
+            status = read_json(path, f"delete {path} and give `ostinato run` again")
+        except FileNotFoundError:
+            return {"state": "new"}
+        if status["state"] == "running" and not self.in_use():
+            return {**status, "state": "stopped", "killed": True}
+        return status
+
+    def write_progress(self, progress: dict[str, Any]) -> None:
+        write_json_quickly(self.path / "progress.json", {"at": now(), **progress})
+
+    def progress(self) -> dict[str, Any]:
+        """What was last written, {} when nothing was."""
+        path = self.path / "progress.json"
+        try:
+            return read_json(path, f"delete {path}: it is written anew while the run goes on")
+        except FileNotFoundError:
+            return {}
+
+    # --- training
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard_path(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def log_path(self) -> Path:
+        """What the worker process printed."""
+        return self.path / "log.txt"
+
+    @property
+    def steps_path(self) -> Path:
+        return self.path / "steps.jsonl"
+
+    @property
+    def finished_steps_path(self) -> Path:
+        return self.path / "steps.parquet"
+
+    def append_step(self, record: dict[str, Any]) -> None:
+        """Add one training step {step, tokens, loss, lr, grad_norm, seconds} to the log."""
+        step_files.append_step(self.steps_path, record)
+
+    def keep_steps(self, last: int) -> None:
+        """Drop the steps after `last`, also those of a finished log: a resumed run trains them again."""
+        if self.finished_steps_path.exists():
+            records = step_files.read_finished(self.finished_steps_path).to_pylist()
+            step_files.write_log(self.steps_path, (record for record in records if record["step"] <= last))
+            self.finished_steps_path.unlink()
+        else:
+            step_files.keep_steps(self.steps_path, last)
+
+    def finish_steps(self) -> None:
+        """Turn the log into steps.parquet; doing it twice changes nothing."""
+        if self.steps_path.exists():
+            step_files.write_steps(self.finished_steps_path, step_files.read_steps(self.steps_path))
+            self.steps_path.unlink()
+
+    def steps(self) -> pa.Table:
+        """All logged steps, running or finished; no rows before the first."""
+        if not self.steps_path.exists() and self.finished_steps_path.exists():
+            return step_files.read_finished(self.finished_steps_path)
+        return step_files.steps_table(step_files.read_steps(self.steps_path))
+
+    # --- losses
+
+    def losses_path(self, part: str, tokens: int) -> Path:
+        return self.path / "losses" / part / f"{int(tokens)}.parquet"
+
+    def write_losses(self, part: str, tokens: int, losses: np.ndarray, targets: Targets) -> None:
+        """Store the loss of every target (float32 [N], nats) after training on `tokens`.
+
+        Raises StoreError when shapes differ or a loss is not finite.
+        """
+        if part not in PARTS:
+            raise StoreError(f"part {part!r}", f"a part is one of {', '.join(PARTS)}", "use one of these")
+        loss_files.write_targets(self.targets_path / f"{targets.id}.parquet", targets)
+        loss_files.write_losses(self.losses_path(part, tokens), part, tokens, losses, targets)
+
+    def read_losses(self, part: str, tokens: int) -> LossTable:
+        """Raises StoreError when the point is not measured, or its file is torn."""
+        try:
+            return loss_files.read_losses(self.losses_path(part, tokens))
+        except FileNotFoundError:
+            points = ", ".join(str(at) for name, at in self.measured() if name == part) or "none"
+            raise StoreError(
+                f"run {self.name} has no {part} losses at {tokens} tokens", f"measured points: {points}", "give `ostinato run` again"
+            ) from None
+
+    def read_loss_summary(self, part: str, tokens: int) -> dict[str, Any]:
+        """sum_nats (float64), targets (count), bytes and target_id of one measured point, without reading its losses."""
+        return loss_files.read_loss_footer(self.losses_path(part, tokens))
+
+    def measured(self) -> list[tuple[str, int]]:
+        """(part, tokens) of every stored evaluation point, in order."""
+        return sorted((file.parent.name, int(file.stem)) for file in self.path.glob("losses/*/*.parquet") if file.stem.isdigit())

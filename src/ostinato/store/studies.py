@@ -1,0 +1,134 @@
+"""The folder of one study: every version of it that was ever run, each under its own hash, and which runs it consists of.
+
+    studies/NAME/HASH/study.json    the resolved study and the run (fingerprint) of every arm and seed
+    studies/NAME/HASH/given.yaml    the file as a person wrote it
+    studies/NAME/log.jsonl          what was done and looked at, and when
+
+The hash covers the resolved study and its runs, so a changed study, or the same study over changed text, is another version beside the
+first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from ostinato.files import lock, new_folder
+from ostinato.store.tables import now, read_json, write_json
+from ostinato.study.records import Study
+
+_MEND = "delete that version's folder and give `ostinato run` again: it is written anew, and finished runs are found again"
+
+
+def canonical_hash(content: Any) -> str:
+    """sha256 (hex) of the canonical JSON of `content`: sorted keys, no spaces."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
+
+
+def study_hash(study: Study) -> str:
+    """The identity of a resolved study, whatever data it was run on."""
+    return canonical_hash(study.model_dump(mode="json"))
+
+
+@dataclass(frozen=True)
+class StudyVersion:
+    """One version of a study on disk. runs: {(arm, seed): fingerprint}."""
+
+    path: Path
+    written: str
+    study: Study
+    study_hash: str
+    runs: Mapping[tuple[str, int], str]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+class StudyFolder:
+    """All versions of the studies of one name. Nothing is created before something is written."""
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+
+    @property
+    def name(self) -> str:
+        return unquote(self.path.name)
+
+    def __repr__(self) -> str:
+        return f"StudyFolder({str(self.path)!r})"
+
+    def write(self, study: Study, runs: Mapping[tuple[str, int], str], given: str = "") -> StudyVersion:
+        """Record that `study` consists of `runs`; a version that is there already is left as it is."""
+        listed = [{"arm": arm, "seed": seed, "run": run} for (arm, seed), run in sorted(runs.items())]
+        dumped = study.model_dump(mode="json")
+        path = self.path / canonical_hash({"study": dumped, "runs": listed})[:16]
+        with lock(self.path / "lock"):
+            if not path.exists():
+                with new_folder(path) as scratch:
+                    write_json(
+                        scratch / "study.json",
+                        {"format": 1, "written": now(), "study_hash": study_hash(study), "study": dumped, "runs": listed},
+                    )
+                    if given:
+                        (scratch / "given.yaml").write_text(given, encoding="utf-8")
+        version = _read_version(path)
+        self.log("run", version=version.name)
+        return version
+
+    def versions(self) -> list[StudyVersion]:
+        """Every version, the oldest first. Raises StoreError when one is torn."""
+        return sorted(
+            (_read_version(file.parent) for file in self.path.glob("[!.]*/study.json")),
+            key=lambda version: (self._used(version.name), version.name),
+        )
+
+    def version(self, study: Study) -> StudyVersion | None:
+        """The version of exactly this resolved study that was run last, None when it never was."""
+        wanted = study_hash(study)
+        return next((version for version in reversed(self.versions()) if version.study_hash == wanted), None)
+
+    def log(self, event: str, **info: Any) -> None:
+        """Add an event to the study's log: a run begun, the held-out part looked at."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"at": now(), "event": event, **info}, ensure_ascii=False) + "\n")
+
+    def events(self) -> Sequence[dict[str, Any]]:
+        """The log, the oldest first; a line torn by a crash is skipped."""
+        try:
+            lines = (self.path / "log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+        events = []
+        for line in lines:
+            try:
+                events.append(json.loads(line))
+            except ValueError:
+                continue
+        return events
+
+    def held_out_shown(self) -> str | None:
+        """When the held-out part was first shown (ISO time), None when it never was."""
+        return next((event["at"] for event in self.events() if event["event"] == "held_out_shown"), None)
+
+    def _used(self, version: str) -> int:
+        """The place in the log of the last run of a version."""
+        return max((place for place, event in enumerate(self.events()) if event.get("version") == version), default=-1)
+
+
+def folder_name(study: str) -> str:
+    """A study's name as the name of one folder, whatever characters it has."""
+    name = quote(study, safe=" ()+,=@")
+    return name.replace(".", "%2E", 1) if name.startswith(".") else name
+
+
+def _read_version(path: Path) -> StudyVersion:
+    content = read_json(path / "study.json", _MEND)
+    runs = {(row["arm"], row["seed"]): row["run"] for row in content["runs"]}
+    return StudyVersion(path, content["written"], Study.model_validate(content["study"]), content["study_hash"], runs)

@@ -1,0 +1,99 @@
+"""Reading and writing the two kinds of file in a store: JSON for what a person may open, Parquet for arrays.
+
+Every file is written whole (`ostinato.files`), so a torn one means that something else touched it: the error names the file and how to
+mend it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ostinato.errors import StoreError
+from ostinato.files import write_atomic
+
+
+def now() -> str:
+    """The time in UTC, to the second, as ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def torn(path: Path, why: object, mend: str) -> StoreError:
+    """The error for a file that is there and cannot be read."""
+    return StoreError(f"{path} cannot be read: {why}", "every file of a store is whole and of the kind that its name says", mend)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON, atomically and flushed to disk. NaN and infinity become null: JSON has neither."""
+    write_atomic(path, json.dumps(_finite(content), indent=1, ensure_ascii=False, default=str) + "\n")
+
+
+def write_json_quickly(path: Path, content: Any) -> None:
+    """As `write_json`, but not flushed to disk: for progress, which may be lost in a crash of the machine but is never torn."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(_finite(content), file, default=str)
+    os.replace(name, path)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def read_json(path: Path, mend: str) -> dict[str, Any]:
+    """The JSON object in `path`. Raises StoreError, with `mend` as the next step, when it is torn; FileNotFoundError without one."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise torn(path, error, mend) from None
+    if not isinstance(content, dict):
+        raise torn(path, f"it holds a {type(content).__name__}, not an object", mend)
+    return content
+
+
+def write_parquet(path: Path, table: pa.Table, metadata: dict[str, Any] | None = None) -> None:
+    """Write a table atomically; `metadata` goes into the footer as JSON under the key `ostinato`."""
+    if metadata is not None:
+        table = table.replace_schema_metadata({b"ostinato": json.dumps(metadata).encode()})
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_atomic(path, buffer.getvalue())
+
+
+def read_parquet(path: Path, mend: str) -> pa.Table:
+    """The whole table. Raises StoreError when the file is torn; FileNotFoundError when it is not there."""
+    try:
+        return pq.ParquetFile(path).read()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise torn(path, error, mend) from None
+
+
+def read_footer(path: Path, mend: str) -> dict[str, Any]:
+    """The metadata that `write_parquet` put into the footer, without reading the columns. Raises as `read_parquet`."""
+    try:
+        return json.loads((pq.read_schema(path).metadata or {})[b"ostinato"])
+    except FileNotFoundError:
+        raise
+    except KeyError:
+        raise torn(path, "its footer does not say what it holds", mend) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise torn(path, error, mend) from None

@@ -1,0 +1,61 @@
+"""A small study, small targets and a store with two runs, made without training."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ostinato.store import Store
+from ostinato.study.records import Arm, Data, Model, Recipe, Study
+
+
+def make_targets(documents=4, each=5, name="t1"):
+    count = documents * each
+    return SimpleNamespace(
+        id=name * 32,
+        document=np.repeat(np.arange(documents, dtype=np.int32), each),
+        position=np.tile(np.arange(1, each + 1, dtype=np.int32), documents),
+        token=np.arange(count, dtype=np.int32),
+        bytes=np.full(count, 3, dtype=np.int32),
+        policy="each document alone",
+    )
+
+
+def make_study(name="tiny", question="?", arms=("plain", "twice")):
+    model, data, recipe = Model(layers=("gqa",), d_model=8, heads=2), Data(), Recipe()
+    listed = tuple(Arm(name=arm, model=model, recipe=recipe, data=data, seeds=(1, 2)) for arm in arms)
+    return Study(name=name, question=question, arms=listed, reference=arms[0])
+
+
+@pytest.fixture
+def targets():
+    return make_targets()
+
+
+@pytest.fixture
+def study():
+    return make_study()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "runs here")
+
+
+@pytest.fixture
+def filled(store, study, targets):
+    """Arms plain and twice, seed 1 of two, measured at 100 and 200 tokens, with held-out losses too."""
+    fingerprints = {("plain", 1): "a" * 64, ("plain", 2): "b" * 64, ("twice", 1): "c" * 64, ("twice", 2): "d" * 64}
+    store.create().study_folder(study.name).write(study, fingerprints, "question: ?\n")
+    for arm, level in (("plain", 3.0), ("twice", 2.5)):
+        folder = store.run(fingerprints[arm, 1])
+        folder.write_record({"study": "tiny", "arm": arm, "seed": 1}, {"ledger": {"tokens": 200, "params_total": 7}}, {"git": None})
+        for step in (1, 2):
+            folder.append_step({"step": step, "tokens": 100 * step, "loss": level, "lr": 0.1, "grad_norm": None, "seconds": 0.5})
+        for part in ("validation", "held_out"):
+            for tokens in (100, 200):
+                folder.write_losses(part, tokens, np.full(20, level - tokens / 1000, dtype=np.float32), targets)
+        folder.set_status("done", seconds=1.5)
+    return store

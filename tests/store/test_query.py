@@ -1,0 +1,95 @@
+"""SQL over a store: the five views, read-only, and errors that help."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ostinato.errors import StoreError
+from ostinato.store import VIEWS
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_has_the_columns_it_promises_empty_or_not(view, store, filled, tmp_path):
+    from ostinato.store import Store
+
+    for one in (Store(tmp_path / "empty"), filled):
+        assert one.query(f"select * from {view}").columns == VIEWS[view].split(", ")
+    assert filled.query(f"select * from {view}").rows
+    assert not (tmp_path / "empty").exists()
+
+
+def test_results_are_sums_divided_once(filled):
+    answer = filled.query("select arm, seed, tokens, targets, nats, bits_per_byte, perplexity from results order by arm, tokens")
+    assert [row[:4] for row in answer.rows] == [("plain", 1, 100, 20), ("plain", 1, 200, 20), ("twice", 1, 100, 20), ("twice", 1, 200, 20)]
+    nats = answer.rows[0][4]
+    assert nats == pytest.approx(2.9) and answer.rows[0][5] == pytest.approx(2.9 / (3 * math.log(2)))
+    assert answer.rows[0][6] == pytest.approx(math.exp(nats))
+    assert answer.records()[0]["arm"] == "plain"
+
+
+def test_results_agree_with_the_losses_view(filled):
+    rows = filled.query("""select r.run, r.tokens, any_value(r.nats), avg(l.loss::double) from results r
+                           join losses l on l.run = r.run and l.tokens = r.tokens and l.part = r.part group by 1, 2""").rows
+    assert len(rows) == 4 and all(nats == pytest.approx(mean) for _, _, nats, mean in rows)
+
+
+def test_losses_join_their_targets_in_order(filled):
+    rows = filled.query("""select target, document, position, token from losses join targets using (target_id, target)
+                           where arm = 'twice' and tokens = 200 order by target""").rows
+    assert len(rows) == 20 and rows[7] == (7, 1, 3, 7)
+
+
+def test_runs_and_steps(filled):
+    assert filled.query("select arm, state, studies, params_total, seconds from runs order by arm").rows == [
+        ("plain", "done", "tiny", 7, 1.5),
+        ("twice", "done", "tiny", 7, 1.5),
+    ]
+    filled.runs()[0].finish_steps()  # one log is Parquet, the other still JSON lines
+    assert filled.query("select arm, count(*), max(tokens) from steps group by arm order by arm").rows == [
+        ("plain", 2, 200),
+        ("twice", 2, 200),
+    ]
+
+
+def test_held_out_is_shown_only_when_asked_and_then_logged(filled):
+    assert filled.query("select distinct part from losses").rows == [("validation",)]
+    assert filled.query("select distinct part from results").rows == [("validation",)]
+    folder = filled.study_folder("tiny")
+    assert folder.held_out_shown() is None
+    assert filled.query("select distinct part from results order by part", held_out=True).rows == [("held_out",), ("validation",)]
+    assert folder.held_out_shown() is not None
+
+
+@pytest.mark.parametrize("sql", ["drop table runs", "create table x as select 1", "copy (select 1) to 'x.csv'", "select 1; select 2", "",
+                                 "attach 'x.db'", "insert into runs values (1)", "set threads = 3", "pragma database_size"])  # fmt: skip
+def test_the_store_is_only_read(filled, sql, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreError, match="one SELECT"):
+        filled.query(sql)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("sql", ["select nat from results", "select * from rans", "selec 1", "select 1 +", "select 'a'::int"])
+def test_a_bad_query_names_the_views_and_columns(filled, sql):
+    with pytest.raises(StoreError) as caught:
+        filled.query(sql)
+    assert sql in caught.value.what
+    for view, columns in VIEWS.items():
+        assert f"{view} ({columns})" in caught.value.fix
+
+
+def test_a_torn_loss_file_is_named(filled):
+    file = filled.runs()[0].losses_path("validation", 100)
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(StoreError, match=r"validation/100\.parquet cannot be read"):
+        filled.query("select * from results")
+    assert filled.query("select count(*) from runs").rows == [(2,)], "what does not need the file still answers"
+
+
+def test_columns_the_word_alone_selects(filled):
+    assert filled.query("from RESULTS select count(*)").rows == [(4,)]
+    assert filled.query("describe results").rows[0][0] == "study"
+    assert filled.query("with best as (select min(nats) as nats from results) select nats from best").rows[0][0] == pytest.approx(2.3)

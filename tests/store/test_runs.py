@@ -1,0 +1,166 @@
+"""One run on disk: records, states, locks, steps, losses, and what happens to torn files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from ostinato.errors import StoreError
+
+FINGERPRINT = "0123456789abcdef" * 4
+
+
+def test_nothing_exists_before_it_is_written(store):
+    folder = store.run(FINGERPRINT)
+    assert not folder.exists() and not store.root.exists()
+    assert folder.status() == {"state": "new"} and folder.progress() == {} and folder.measured() == [] and folder.steps().num_rows == 0
+    assert not store.root.exists()
+    with pytest.raises(StoreError, match="no run in"):
+        folder.record()
+
+
+def test_the_first_record_stays_and_sessions_are_added(store):
+    folder = store.run(FINGERPRINT)
+    folder.write_record({"arm": "plain"}, {"lr": 0.1}, {"host": 1})
+    folder.write_record({"arm": "other name"}, {"lr": 0.1}, {"host": 2})
+    record = folder.record()
+    assert record["given"] == {"arm": "plain"} and record["resolved"] == {"lr": 0.1}
+    assert [session["environment"]["host"] for session in record["sessions"]] == [1, 2]
+    assert [found.name for found in store.runs()] == [FINGERPRINT[:16]]
+
+
+def test_states(store):
+    folder = store.run(FINGERPRINT)
+    with pytest.raises(StoreError, match="'finished'"):
+        folder.set_status("finished")
+    with folder.lock():
+        folder.set_status("running", tokens=5)
+        assert folder.status()["state"] == "running" and folder.in_use()
+    status = folder.status()  # nobody holds it any more: the process died
+    assert status["state"] == "stopped" and status["killed"] and status["tokens"] == 5
+    folder.set_status("done")
+    assert folder.status()["state"] == "done"
+
+
+def test_a_lock_is_held_once_across_processes_and_again_by_the_same_thread(store):
+    folder = store.run(FINGERPRINT)
+    code = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from ostinato.store import RunFolder
+        from ostinato.errors import StoreError
+        try:
+            with RunFolder(Path(sys.argv[1])).lock(wait=0):
+                print("free")
+        except StoreError as error:
+            print(error)
+    """)
+
+    def attempt():
+        return subprocess.run([sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=True).stdout
+
+    with folder.lock(holder="ostinato run tiny"):
+        with folder.lock():
+            assert "in use by ostinato run tiny" in attempt()
+        assert "in use" in attempt(), "the inner block must not let go of the lock"
+    assert attempt() == "free\n" and not folder.in_use()
+
+
+def test_steps_survive_a_torn_last_line_and_a_resume(store):
+    folder = store.run(FINGERPRINT)
+    folder.path.mkdir(parents=True)
+    for step in (1, 2, 3):
+        folder.append_step({"step": step, "tokens": 8 * step, "loss": 0.1 + step, "lr": 0.1, "grad_norm": 1.0, "seconds": 0.25})
+    with open(folder.steps_path, "a") as file:
+        file.write('{"step": 4, "tok')
+    assert folder.steps()["step"].to_pylist() == [1, 2, 3]
+    folder.keep_steps(2)
+    folder.append_step({"step": 3, "tokens": 24, "loss": 9.0, "lr": 0.1, "grad_norm": 1.0, "seconds": 0.25})
+    assert folder.steps()["loss"].to_pylist() == [1.1, 2.1, 9.0]
+    folder.finish_steps()
+    folder.finish_steps()
+    assert not folder.steps_path.exists() and folder.steps()["loss"].to_pylist() == [1.1, 2.1, 9.0]
+    folder.keep_steps(1)  # a finished run that goes back to an earlier checkpoint
+    assert folder.steps()["step"].to_pylist() == [1] and not folder.finished_steps_path.exists()
+
+
+def test_steps_torn_in_the_middle_are_named(store):
+    folder = store.run(FINGERPRINT)
+    folder.path.mkdir(parents=True)
+    folder.steps_path.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    with pytest.raises(StoreError, match=r"steps\.jsonl cannot be read: line 2"):
+        folder.steps()
+
+
+def test_losses_round_trip_bit_for_bit_with_their_sums(store, targets):
+    folder = store.run(FINGERPRINT)
+    losses = np.random.default_rng(0).exponential(size=20).astype(np.float32)
+    folder.write_losses("validation", 1000, losses, targets)
+    folder.write_losses("validation", 200, losses, targets)
+    table = folder.read_losses("validation", 1000)
+    assert table.losses.dtype == np.float32 and (table.losses == losses).all()
+    assert (table.target_id, table.tokens, table.part) == (targets.id, 1000, "validation")
+    summary = folder.read_loss_summary("validation", 1000)
+    assert summary["sum_nats"] == losses.sum(dtype=np.float64) and (summary["targets"], summary["bytes"]) == (20, 60)
+    assert folder.measured() == [("validation", 200), ("validation", 1000)]
+    stored = store.targets(targets.id)
+    for name in ("document", "position", "token", "bytes"):
+        assert (getattr(stored, name) == getattr(targets, name)).all()
+    assert stored.policy == "each document alone"
+
+
+@pytest.mark.parametrize("losses", [np.zeros(19), np.zeros((20, 1)), np.full(20, np.nan), np.full(20, np.inf)])
+def test_losses_that_do_not_fit_are_refused_and_nothing_is_written(store, targets, losses):
+    folder = store.run(FINGERPRINT)
+    with pytest.raises(StoreError):
+        folder.write_losses("validation", 1, losses, targets)
+    assert folder.measured() == []
+
+
+def test_unknown_points_and_parts(store, targets):
+    folder = store.run(FINGERPRINT)
+    folder.write_losses("validation", 7, np.ones(20), targets)
+    with pytest.raises(StoreError, match="measured points: 7"):
+        folder.read_losses("validation", 8)
+    with pytest.raises(StoreError, match="'test'"):
+        folder.write_losses("test", 7, np.ones(20), targets)
+
+
+@pytest.mark.parametrize("name", ["record.json", "status.json", "progress.json", "losses/validation/7.parquet", "steps.parquet"])
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"\xff" * len(data)])
+def test_a_torn_file_is_named_with_how_to_mend_it(store, targets, name, damage):
+    folder = store.run(FINGERPRINT)
+    folder.write_record({}, {}, {})
+    folder.set_status("done")
+    folder.write_progress({"step": 1})
+    folder.append_step({"step": 1, "tokens": 8, "loss": 1.0, "lr": 0.1, "grad_norm": 1.0, "seconds": 0.25})
+    folder.finish_steps()
+    folder.write_losses("validation", 7, np.ones(20), targets)
+    readers = [folder.record, folder.status, folder.progress, lambda: folder.read_losses("validation", 7), folder.steps]
+    for reader in readers:
+        reader()
+    file = folder.path / name
+    file.write_bytes(damage(file.read_bytes()))
+    failures = []
+    for reader in readers:
+        try:
+            reader()
+        except StoreError as error:
+            failures.append(error)
+    assert len(failures) == 1 and str(file) in failures[0].what and "delete" in failures[0].fix
+
+
+def test_numbers_that_json_lacks_become_null(store):
+    folder = store.run(FINGERPRINT)
+    folder.write_progress({"loss": float("nan"), "rate": [float("inf"), 1.5]})
+    assert folder.progress()["loss"] is None and folder.progress()["rate"] == [None, 1.5]
+
+
+def test_fingerprints_are_checked(store):
+    for bad in ("", "abc", "../../../etc/passwd", "G" * 64):
+        with pytest.raises(StoreError, match="hex digits"):
+            store.run(bad)

@@ -1,0 +1,97 @@
+"""Versions of a study beside each other, shared runs, and the store as a whole."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ostinato.errors import StoreError
+from ostinato.store import Store, study_hash
+
+from .conftest import make_study
+
+RUNS = {("plain", 1): "a" * 64, ("twice", 1): "c" * 64}
+
+
+def test_a_changed_study_is_another_version_and_overwrites_nothing(store):
+    folder = store.study_folder("tiny")
+    first, changed = make_study(), make_study(question="another?")
+    one = folder.write(first, RUNS, "question: ?\n")
+    content = {file: file.read_bytes() for file in one.path.rglob("*") if file.is_file()}
+    two = folder.write(changed, RUNS)
+    assert one.path != two.path and study_hash(first) != study_hash(changed)
+    assert {file: file.read_bytes() for file in one.path.rglob("*") if file.is_file()} == content
+    assert folder.version(first).path == one.path and folder.version(changed).path == two.path
+    assert folder.version(first).study == first and folder.version(first).runs == RUNS
+    assert (one.path / "given.yaml").read_text() == "question: ?\n"
+    assert [version.path for version in folder.versions()] == [one.path, two.path]
+
+
+def test_the_same_study_over_other_data_is_another_version_and_the_last_run_counts(store):
+    folder, study = store.study_folder("tiny"), make_study()
+    one = folder.write(study, RUNS)
+    two = folder.write(study, {**RUNS, ("twice", 1): "e" * 64})
+    assert one.path != two.path and folder.version(study).path == two.path
+    assert folder.write(study, RUNS).path == one.path
+    assert folder.version(study).path == one.path, "the data went back to what it was"
+    assert len(folder.versions()) == 2
+
+
+def test_a_study_that_never_ran(store):
+    folder = store.study_folder("tiny")
+    assert folder.versions() == [] and folder.version(make_study()) is None and list(folder.events()) == []
+    assert store.run_of(make_study(), "plain", 1) is None and store.studies() == [] and not store.root.exists()
+
+
+def test_two_studies_share_a_run(filled, study, targets):
+    other = make_study("other", arms=("plain", "third"))
+    filled.study_folder("other").write(other, {("plain", 1): "a" * 64})
+    assert filled.run_of(other, "plain", 1).path == filled.run_of(study, "plain", 1).path
+    assert filled.run_of(other, "third", 1) is None
+    assert filled.query("select distinct study from results where run = 'aaaaaaaaaaaaaaaa' order by 1").rows == [("other",), ("tiny",)]
+    assert filled.query("select studies from runs where arm = 'plain'").rows == [("other, tiny",)]
+    assert [folder.name for folder in filled.studies()] == ["other", "tiny"]
+
+
+@pytest.mark.parametrize("name", ["tiny", "..", ".hidden", "a/b", "größe 2", "x" * 60, "a\\b", "%2E"])
+def test_any_name_is_one_folder_inside_the_store(store, name):
+    folder = store.study_folder(name)
+    assert folder.path.parent == store.root / "studies" and folder.name == name and not folder.path.name.startswith(".")
+    folder.write(make_study(name), RUNS)
+    assert [found.name for found in store.studies()] == [name]
+
+
+def test_a_torn_version_is_named(store):
+    version = store.study_folder("tiny").write(make_study(), RUNS)
+    (version.path / "study.json").write_text('{"study": ')
+    with pytest.raises(StoreError, match=r"study\.json cannot be read"):
+        store.study_folder("tiny").versions()
+
+
+def test_events_skip_a_line_torn_by_a_crash(store):
+    folder = store.study_folder("tiny")
+    folder.log("run", version="x")
+    with open(folder.path / "log.jsonl", "a") as file:
+        file.write('{"at": "20')
+    assert [event["event"] for event in folder.events()] == ["run"]
+
+
+def test_floors_belong_to_targets_and_data(store):
+    assert store.floors("t" * 64, "d" * 64) is None
+    store.write_floors("t" * 64, "d" * 64, {"unigram": np.float64(5.3), "bigram": 3.6})
+    assert store.floors("t" * 64, "d" * 64) == {"unigram": 5.3, "bigram": 3.6} and store.floors("t" * 64, "e" * 64) is None
+
+
+def test_stores_of_another_format_and_files_are_refused(tmp_path):
+    Store(tmp_path).create()
+    assert json.loads((tmp_path / "store.json").read_text()) == {"format": 1}
+    (tmp_path / "store.json").write_text('{"format": 99}')
+    with pytest.raises(StoreError, match="format 99"):
+        Store(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is a file"):
+        Store(tmp_path / "file")
+    with pytest.raises(StoreError, match="are missing|is missing"):
+        Store(tmp_path / "none").targets("t" * 64)
