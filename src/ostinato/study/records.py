@@ -5,10 +5,13 @@ Units: tokens unless said otherwise. `None` as a default means "follow from the 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 
+from ostinato.study.families import with_family
+from ostinato.study.layers import layer_kinds
 from ostinato.study.numbers import Count, Real, Switch
 
 LayerKind = Literal["gqa", "gdn"]
@@ -16,10 +19,24 @@ Role = Literal["matrix", "gate", "norm", "embedding", "head", "positions", "valu
                "residual_scalar", "x0_scalar", "convolution", "decay"]  # fmt: skip
 
 
+def none_is_none(field: FieldInfo, value: Any) -> Any:
+    """`none`, for a key that may be left without a value (softcap: none), is no value; a default is not meant by it."""
+    optional = type(None) in getattr(field.annotation, "__args__", ())
+    return None if optional and isinstance(value, str) and value.strip().lower() == "none" else value
+
+
 class Record(BaseModel):
     """A frozen record that refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        fields = cls.model_fields
+        return {key: none_is_none(fields[key], value) if key in fields else value for key, value in given.items()}
 
 
 class Tokenizer(Record):
@@ -60,9 +77,14 @@ class Init(Record):
     std: Real = Field(0.02, gt=0)
 
 
+def _map_text(value: Any) -> Any:
+    """A reuse map written as a list reads like the same map written as text."""
+    return f"[{','.join(map(str, value))}]" if isinstance(value, (list, tuple)) else value
+
+
 class Model(Record):
     family: Literal["llama", "loop2"] = Field("llama", description="sets the defaults of the keys below")
-    layers: tuple[LayerKind, ...] = Field(description="how many (4), or which kinds (2 x (gdn gdn gqa))")
+    layers: Annotated[tuple[LayerKind, ...], BeforeValidator(layer_kinds)] = Field(description="how many (4), or which kinds (2 x (gdn gdn gqa))")
     d_model: Count = Field(ge=1)
     heads: Count = Field(ge=1)
     kv_heads: Count | None = Field(None, ge=1, description="grouped queries; default: heads")
@@ -79,12 +101,17 @@ class Model(Record):
     application_scalars: Switch = Field(False, description="x = a x + b x0 before every application, a and b its own")
     softcap: Real | None = Field(None, gt=0, description="logits become c tanh(z / c)")
     tie_embeddings: Switch = Field(True, description="the head is the embedding")
-    schedule: str | None = Field(None, description="the order in which layers run; default: each once")
+    schedule: Annotated[str | None, BeforeValidator(_map_text)] = Field(None, description="the order in which layers run; default: each once")
     passes: Count | None = Field(None, ge=1, description="the value of {r} in the schedule")
     inject: Literal["none", "add"] = Field("none", description="what a later pass of a group sees again: nothing, or x = h + e")
     tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
     residual_scaling: Literal["none", "unique", "effective"] = Field("none", description="scale output projections at the start by 1/sqrt(2 depth)")
     init: Init = Init()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _family(cls, given: Any) -> Any:
+        return with_family(given) if isinstance(given, dict) else given
 
 
 class Group(Record):
@@ -156,6 +183,7 @@ class Arm(Record):
     recipe: Recipe
     data: Data
     seeds: tuple[Count, ...]
+    seed_names: dict[Count, str] = Field({}, description="other names for single runs, by seed, as a source calls them")
     contingent: str | None = Field(None, description="run only when asked by name; says on what result it depends")
 
 
@@ -172,3 +200,6 @@ class Study(Record):
     reference: str
     evaluate: Evaluate = Evaluate()
     checkpoints: Checkpoints = Checkpoints()
+    warnings: tuple[str, ...] = Field((), description="what is allowed but seldom meant")
+    path: str | None = Field(None, description="the file it was read from")
+    given: str = Field("", description="the text of that file")

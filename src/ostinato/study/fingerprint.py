@@ -1,0 +1,57 @@
+"""Fingerprints: the same configuration has the same one, in every process, on every machine, whatever the arm is called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from ostinato.study.derive import arm_applications, head_dim, kv_heads, model_hidden, tied_to
+from ostinato.study.records import Arm
+
+RULES = 1
+"""Raised when a change to the code changes the numbers of a run, so that stored runs of before are not taken for new ones."""
+
+MEMORY_ONLY = {"micro_batch", "activation_checkpointing"}
+"""Keys of the recipe that change memory and time, never results."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def canonical(record: Any) -> str:
+    """JSON with sorted keys, no spaces and no NaN. Records and dataclasses count as their fields."""
+    return json.dumps(record, default=_plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def fingerprint(record: Any) -> str:
+    """sha256, in hex, of the canonical JSON of a record, a dataclass or plain data."""
+    return hashlib.sha256(canonical(record).encode()).hexdigest()
+
+
+def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
+    """All that a run's numbers follow from, in one form: the arm's name, note and evaluation are no part of it.
+
+    Ways of writing the same model agree: no schedule and `1..8`; ratio 4 and the same hidden; a tie in one range or in two.
+    """
+    model = arm.model.model_dump(mode="json", exclude={"schedule", "passes", "mlp", "heads", "kv_heads", "head_dim", "tie"})
+    model["mlp"] = {"kind": arm.model.mlp.kind, "hidden": model_hidden(arm.model)}
+    model["heads"] = [arm.model.heads, kv_heads(arm.model), head_dim(arm.model)]
+    model["tie"] = sorted([layer, part, owner] for (layer, part), owner in tied_to(arm.model).items())
+    model["applications"] = [[application.layer, application.part] for application in arm_applications(arm.model)]
+    recipe = arm.recipe.model_dump(mode="json", exclude=MEMORY_ONLY)
+    return {"rules": RULES, "model": model, "recipe": recipe, "document_mask": arm.data.document_mask,
+            "packing": [arm.data.packing, arm.data.buffer if arm.data.packing == "best-fit" else None], "data": data_fingerprint, "seed": seed}  # fmt: skip
+
+
+def run_fingerprint(arm: Arm, seed: int, data_fingerprint: str) -> str:
+    """The name of a run in the store: sha256 of `run_identity`."""
+    return fingerprint(run_identity(arm, seed, data_fingerprint))
