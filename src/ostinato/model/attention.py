@@ -1,0 +1,48 @@
+"""The token mixer: causal softmax attention with grouped queries (Ainslie et al., arXiv 2305.13245).
+
+Query head h reads key-value head h // (H / K). Norms of q and k (Henry et al., arXiv 2010.04245): `plain` has no weight and comes
+after RoPE, as in loop2; `weight` has one per channel and comes before RoPE, as in Qwen3.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ostinato.model.cache import Slot
+from ostinato.model.linear import Linear
+from ostinato.model.masks import Masks
+from ostinato.model.norm import RMSNorm
+from ostinato.model.positions import rotate
+
+
+class Attention(nn.Module):
+    """o(softmax(q k / sqrt(E)) v).  The window, the mask and the positions come from outside: they belong to the application."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, head_dim: int, qk_norm: str, eps: float):
+        super().__init__()
+        self.head_dim, self.qk_norm = head_dim, qk_norm
+        self.q = Linear(width, heads * head_dim)
+        self.k = Linear(width, kv_heads * head_dim)
+        self.v = Linear(width, kv_heads * head_dim)
+        self.o = Linear(heads * head_dim, width)
+        if qk_norm != "none":
+            self.q_norm = RMSNorm(head_dim, qk_norm == "weight", eps)
+            self.k_norm = RMSNorm(head_dim, qk_norm == "weight", eps)
+
+    def forward(self, x_BTD: Tensor, masks: Masks, window: int | None, angles: tuple[Tensor, Tensor] | None,
+                value_BTKE: Tensor | None = None, slot: Slot | None = None) -> Tensor:  # fmt: skip
+        """[B, T, D] -> [B, T, D].  value_BTKE: added to the values.  slot: the application's place in a cache."""
+        q_BTHE, k_BTKE, v_BTKE = (part(x_BTD).unflatten(-1, (-1, self.head_dim)) for part in (self.q, self.k, self.v))
+        if value_BTKE is not None:
+            v_BTKE = v_BTKE + value_BTKE
+        if self.qk_norm == "weight":
+            q_BTHE, k_BTKE = self.q_norm(q_BTHE), self.k_norm(k_BTKE)
+        if angles is not None:
+            q_BTHE, k_BTKE = rotate(q_BTHE, *angles), rotate(k_BTKE, *angles)
+        if self.qk_norm == "plain":
+            q_BTHE, k_BTKE = self.q_norm(q_BTHE), self.k_norm(k_BTKE)
+        q_BHTE, k_BKSE, v_BKSE = (part.to(x_BTD.dtype).transpose(1, 2) for part in (q_BTHE, k_BTKE, v_BTKE))
+        if slot is not None:
+            k_BKSE, v_BKSE = slot.extend(k_BKSE, v_BKSE)
+        y_BHTE = masks.of(window, k_BKSE.shape[2]).attend(q_BHTE, k_BKSE, v_BKSE)
+        return self.o(y_BHTE.transpose(1, 2).flatten(2))

@@ -1,0 +1,260 @@
+"""The decoder: one embedding, a walk over the applications of a schedule, one head. Read from top to bottom.
+
+Shapes, as suffixes of names:
+    B rows   T tokens of a row   D d_model   H query heads   K key-value heads   E head_dim   S keys   C = K·E   V vocabulary
+    A applications
+
+    x = x0 = embedding[tokens] (+ bigram row) (+ position row) (normed)
+    for every application:
+        x = x + x0                           where a later pass begins, if the model injects
+        x = residual_scale · x + x0_scale · x0        own scalars, if the model has them
+        x = x + attn(norm x)                 if its attention runs
+        x = x + mlp(norm x)                  if its MLP runs
+    logits = softcap(head(norm x))
+
+The stream x stays in the dtype of the weights; products run in `compute_dtype`; logits are float32 or better.
+A tied sublayer has no parameters: the layer that runs looks the sublayer up at its source and brings its own norm, window,
+value table and gate. Parameter names are those of ledger/inventory.py; layers are numbered from 1.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ostinato.errors import OstinatoError
+from ostinato.model.attention import Attention
+from ostinato.model.cache import Cache, Slot
+from ostinato.model.embeddings import GATE_CHANNELS, bigram_rows, gated_value
+from ostinato.model.init import initialise
+from ostinato.model.linear import Linear, Table, unset
+from ostinato.model.masks import Backend, Masks
+from ostinato.model.mlp import MLPS
+from ostinato.model.norm import RMSNorm, rms_norm
+from ostinato.model.positions import rotation
+from ostinato.schedule import Application
+from ostinato.study.derive import arm_applications, has_value_table, head_dim, kv_heads, layer_window, model_hidden, tied_to
+from ostinato.study.records import Model
+
+log = logging.getLogger("ostinato")
+
+
+class Layer(nn.Module):
+    """The parameters of one layer that are its own: two norms, a value gate, and the sublayers that are not tied elsewhere."""
+
+    def __init__(self, model: Model, layer: int, tied: dict[tuple[int, str], int]):
+        super().__init__()
+        width, eps, heads = model.d_model, model.norm.eps, kv_heads(model)
+        self.attn_norm = RMSNorm(width, model.norm.weight, eps)
+        self.mlp_norm = RMSNorm(width, model.norm.weight, eps)
+        if has_value_table(model, layer):
+            self.value_gate = Linear(GATE_CHANNELS, heads)
+        if (layer, "attn") not in tied:
+            self.attn = Attention(width, model.heads, heads, head_dim(model), model.qk_norm, eps)
+        if (layer, "mlp") not in tied:
+            self.mlp = MLPS[model.mlp.kind](width, model_hidden(model))
+
+
+@dataclass(frozen=True)
+class Side:
+    """What every application sees beside the stream."""
+
+    tokens_BT: Tensor
+    x0_BTD: Tensor
+    masks: Masks
+    angles: tuple[Tensor, Tensor] | None
+    scales: tuple[tuple[Tensor, Tensor], ...]
+    cache: Cache | None
+
+
+class Decoder(nn.Module):
+    """A language model that applies its layers in the order of its schedule.  `build` makes one with its initial weights.
+
+    vocab: rows of the embedding.  context: the most positions of learned positions, and the meaning of a whole window.
+    bos: what an empty prompt begins with.  compute_dtype: of the products (None: that of the weights).
+    backend: of attention, see masks.py.  compiled: run the walk and the loss through torch.compile.
+    activation_checkpointing: keep only the input of every application for the backward pass; results do not change.
+    Raises OstinatoError for a layer kind that cannot run.
+    """
+
+    def __init__(self, model: Model, vocab: int, context: int, bos: int | None = None, *, compute_dtype: torch.dtype | None = None,
+                 backend: Backend = "auto", compiled: bool = False):  # fmt: skip
+        super().__init__()
+        _refuse(model)
+        self.model, self.vocab, self.context, self.bos = model, vocab, context, bos
+        self.compute_dtype, self.backend = compute_dtype, backend
+        self.activation_checkpointing = False
+        self.applications = arm_applications(model)
+        numbers = range(1, len(model.layers) + 1)
+        windows = {i: layer_window(model, i, context) for i in numbers}
+        self.windows = {i: None if window >= context else window for i, window in windows.items()}
+        self.source = {(i, part): i for i in numbers for part in ("attn", "mlp")} | tied_to(model)
+
+        width, channels = model.d_model, kv_heads(model) * head_dim(model)
+        self.embedding = Table(vocab, width)
+        if model.positions == "learned":
+            self.positions = Table(context, width)
+        if model.bigram_table:
+            self.bigram = Table(model.bigram_table, width)
+        self.value_tables = nn.ModuleDict({str(i): Table(vocab, channels) for i in numbers if has_value_table(model, i)})
+        self.layers = nn.ModuleDict({str(i): Layer(model, i, tied_to(model)) for i in numbers})
+        self.final_norm = RMSNorm(width, model.norm.weight, model.norm.eps)
+        if model.application_scalars:
+            self.residual_scale = unset(len(self.applications))
+            self.x0_scale = unset(len(self.applications))
+        if not model.tie_embeddings:
+            self.head = Linear(width, vocab)
+
+        self._logged = False
+        self._kept: tuple[object, tuple] | None = None
+        self._walk_now, self._loss_now = self._walk, self._losses
+        if compiled:
+            self._walk_now, self._loss_now = torch.compile(self._walk, dynamic=False), torch.compile(self._losses, dynamic=False)
+
+    # ---- forward, in the order in which it happens
+
+    def forward(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """Logits [B, T, V], float32 or better.
+
+        tokens_BT: int64.  documents_BT: document of every position, attention stays within it (None: no such mask).
+        cache: what earlier calls left; tokens_BT then continues it, and it is extended.
+        """
+        return self.logits(self.hidden(tokens_BT, documents_BT=documents_BT, cache=cache))
+
+    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
+        """Nats of every target, [B, T], 0 where the target is -1 (not counted)."""
+        return self._loss_now(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "none").view(targets_BT.shape)
+
+    def loss_sum(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
+        """Nats of all counted targets together: a sum, because only the caller knows the step's count."""
+        return self._loss_now(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
+
+    def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """The stream after the final norm, [B, T, D]."""
+        masks, angles = self._sight(tokens_BT, documents_BT, cache)
+        if cache is None:
+            return self._walk_now(tokens_BT, documents_BT, masks, angles, None)
+        x_BTD = self._walk(tokens_BT, documents_BT, masks, angles, cache)
+        cache.tokens, cache.last_B = cache.tokens + tokens_BT.shape[1], tokens_BT[:, -1]
+        return x_BTD
+
+    def _walk(self, tokens_BT: Tensor, documents_BT: Tensor | None, masks: Masks, angles: tuple | None, cache: Cache | None) -> Tensor:
+        x_BTD = x0_BTD = self._embed(tokens_BT, documents_BT, cache)
+        scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
+        side = Side(tokens_BT, x0_BTD, masks, angles, scales, cache)
+        for application in self.applications:
+            apply = partial(self._apply_one, application, side)
+            if self.activation_checkpointing and torch.is_grad_enabled():
+                x_BTD = checkpoint(apply, x_BTD, use_reentrant=False, preserve_rng_state=False)
+            else:
+                x_BTD = apply(x_BTD)
+        return self.final_norm(x_BTD)
+
+    def _embed(self, tokens_BT: Tensor, documents_BT: Tensor | None, cache: Cache | None) -> Tensor:
+        model, start = self.model, cache.tokens if cache else 0
+        x_BTD = self.embedding(tokens_BT)
+        if model.bigram_table:
+            x_BTD = x_BTD + self.bigram(bigram_rows(tokens_BT, cache and cache.last_B, documents_BT, self.vocab, model.bigram_table))
+        if model.positions == "learned":
+            x_BTD = x_BTD + self.positions.weight[start : start + tokens_BT.shape[1]]
+        return rms_norm(x_BTD, model.norm.eps) if model.embedding_norm else x_BTD
+
+    def _apply_one(self, application: Application, side: Side, x_BTD: Tensor) -> Tensor:
+        number, layer = application.layer, self.layers[str(application.layer)]
+        if application.enters_pass and self.model.inject == "add":
+            x_BTD = x_BTD + side.x0_BTD
+        if side.scales:
+            residual, x0 = side.scales[application.index]
+            x_BTD = residual * x_BTD + x0 * side.x0_BTD
+        if application.attn:
+            normed_BTD = layer.attn_norm(x_BTD).to(self.product_dtype)
+            value_BTKE = None
+            if str(number) in self.value_tables:
+                value_BTKE = gated_value(layer.value_gate, normed_BTD, self.value_tables[str(number)](side.tokens_BT))
+            attn = self.layers[str(self.source[number, "attn"])].attn
+            slot = side.cache and side.cache.slots[application.index]
+            x_BTD = x_BTD + attn(normed_BTD, side.masks, self.windows[number], side.angles, value_BTKE, slot)
+        if application.mlp:
+            mlp = self.layers[str(self.source[number, "mlp"])].mlp
+            x_BTD = x_BTD + mlp(layer.mlp_norm(x_BTD).to(self.product_dtype))
+        return x_BTD
+
+    def logits(self, x_BTD: Tensor) -> Tensor:
+        """The head on a normed stream, [B, T, V]."""
+        weight_VD = self.embedding.weight if self.model.tie_embeddings else self.head.weight
+        logits_BTV = F.linear(x_BTD.to(self.product_dtype), weight_VD.to(self.product_dtype))
+        logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
+        cap = self.model.softcap
+        return logits_BTV if cap is None else cap * torch.tanh(logits_BTV / cap)
+
+    def _losses(self, x_BTD: Tensor, targets_BT: Tensor, reduction: str) -> Tensor:
+        return F.cross_entropy(self.logits(x_BTD).flatten(0, 1), targets_BT.flatten(), ignore_index=-1, reduction=reduction)
+
+    # ---- what the walk needs beside the tokens
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights and the stream."""
+        return self.embedding.weight.dtype
+
+    @property
+    def product_dtype(self) -> torch.dtype:
+        """Of matrix products and attention."""
+        return self.compute_dtype or self.dtype
+
+    def cache(self) -> Cache:
+        """An empty cache: one slot for every application with attention."""
+        return Cache({a.index: Slot(self.windows[a.layer]) for a in self.applications if a.attn})
+
+    def _sight(self, tokens_BT: Tensor, documents_BT: Tensor | None, cache: Cache | None) -> tuple[Masks, tuple | None]:
+        """Masks and rotary angles; those of a whole forward without documents are kept for the next one."""
+        length, start, model, device = tokens_BT.shape[1], cache.tokens if cache else 0, self.model, tokens_BT.device
+        if model.positions == "learned" and start + length > self.context:
+            raise OstinatoError(f"{start + length} positions", f"this model has learned {self.context}",
+                                "use shorter texts, or positions: rope, alibi or none")  # fmt: skip
+        if cache is not None and documents_BT is not None:
+            raise OstinatoError("a cache and a document mask at once", "a cache holds one document a row", "generate without documents")
+        key = (length, device, self.dtype, self.product_dtype)
+        if cache is None and documents_BT is None and self._kept and self._kept[0] == key:
+            return self._kept[1]
+        masks = Masks(self.backend, queries=length, device=device, dtype=self.product_dtype, head_dim=head_dim(model),
+                      documents_BT=documents_BT, alibi=model.heads if model.positions == "alibi" else 0)  # fmt: skip
+        angles = None
+        if model.positions == "rope":
+            angles = rotation(torch.arange(start, start + length, device=device), head_dim(model), model.rope_base, self.dtype)
+        if not self._logged:
+            names = {window or "the whole context": masks.choose(window, length) for window in self.windows.values()}
+            log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
+            self._logged = True
+        if cache is None and documents_BT is None:
+            self._kept = key, (masks, angles)
+        return masks, angles
+
+
+def build(model: Model, vocab: int, context: int, seed: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
+          *, bos: int | None = None, compute_dtype: torch.dtype | None = None, backend: Backend = "auto",
+          compiled: bool = False) -> Decoder:  # fmt: skip
+    """A decoder with the initial weights of (model, seed); on the device "meta" one without weights, for `load_weights`."""
+    with torch.device("meta"):
+        decoder = Decoder(model, vocab, context, bos, compute_dtype=compute_dtype, backend=backend, compiled=compiled).to(dtype)
+    if str(device) == "meta":
+        return decoder
+    decoder = decoder.to_empty(device=device)
+    initialise(decoder, seed)
+    return decoder
+
+
+def _refuse(model: Model) -> None:
+    kinds = sorted(set(model.layers) - {"gqa"})
+    if kinds:
+        raise OstinatoError(f"layers of kind {', '.join(kinds)}", "such layers can be planned, but they cannot run yet",
+                            "`ostinato plan` shows what they cost; run an arm whose layers are gqa")  # fmt: skip
+    if any(has_value_table(model, i) for i in range(1, len(model.layers) + 1)) and model.d_model < GATE_CHANNELS:
+        raise OstinatoError(f"value embeddings at d_model {model.d_model}", f"their gate reads the first {GATE_CHANNELS} channels",
+                            f"use d_model {GATE_CHANNELS} or more, or value_embeddings: none")  # fmt: skip
