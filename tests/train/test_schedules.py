@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,9 +48,9 @@ def test_no_fall_at_all():
 def test_the_rate_stays_between_zero_and_one_and_rises_only_before_it_falls(warmup, decay, final, shape, steps):
     values = rates(LrSchedule(shape=shape, warmup=warmup, decay=decay, final=final), steps)
     assert all(0 < value <= 1 for value in values)
-    falls = [later < earlier for earlier, later in zip(values, values[1:], strict=False)]
+    falls = [later < earlier for earlier, later in itertools.pairwise(values)]
     first = falls.index(True) if True in falls else len(falls)
-    assert all(later <= earlier for earlier, later in zip(values[first:], values[first + 1 :], strict=False))
+    assert all(later <= earlier for earlier, later in itertools.pairwise(values[first:]))
 
 
 def test_momentum_ramps_over_300_steps():

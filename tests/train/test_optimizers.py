@@ -1,0 +1,220 @@
+"""AdamW and Muon against naive twins: three float64 steps, one matrix and one number at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ostinato.errors import StoreError
+from ostinato.study import records
+from ostinato.train.groups import Group
+from ostinato.train.optimizers import Optimizers
+from ostinato.train.polar import COEFFICIENTS, polar
+from ostinato.train.schedules import Settings
+
+SHAPES = {"tall": (12, 5), "wide": (3, 8), "square": (6, 6), "second_square": (6, 6), "gate": (2, 8)}
+STEPS = (
+    Settings(rate=1.0, momentum=0.85, decay=1.0),
+    Settings(rate=1.0, momentum=0.9, decay=0.75),
+    Settings(rate=0.5, momentum=0.95, decay=0.5),
+)
+
+
+def draw(name: str, shape: tuple[int, ...], step: int = -1) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(map(ord, name)) * 101 + step + 1)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def group(role: str, kind: str, names: list[str], shapes: dict, lr=0.02, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0) -> Group:
+    tensors = tuple(torch.nn.Parameter(draw(name, shapes[name])) for name in names)
+    return Group(role, kind, lr, betas, eps, weight_decay, tuple(names), tensors)
+
+
+def feed(groups: tuple[Group, ...], step: int, without: set[str] = frozenset()) -> None:
+    """Give every tensor the gradient that belongs to its name and the step."""
+    for one in groups:
+        for name, tensor in zip(one.names, one.tensors, strict=True):
+            tensor.grad = None if name in without else draw(name, tuple(tensor.shape), step)
+
+
+def values(groups: tuple[Group, ...]) -> dict[str, np.ndarray]:
+    return {name: tensor.detach().numpy().copy() for one in groups for name, tensor in zip(one.names, one.tensors, strict=True)}
+
+
+def run(groups: tuple[Group, ...], muon: records.Muon, without: dict[int, set[str]] | None = None) -> dict[str, np.ndarray]:
+    optimizers = Optimizers(groups, muon)
+    for number, settings in enumerate(STEPS):
+        feed(groups, number, (without or {}).get(number, set()))
+        optimizers.step(settings)
+    return values(groups)
+
+
+# --- the twins: numpy, one matrix at a time, straight from the definitions
+
+
+def naive_polar(matrix: np.ndarray, steps: int) -> np.ndarray:
+    x = matrix / (1.02 * math.sqrt((matrix**2).sum()) + 1e-6)
+    for a, b, c in COEFFICIENTS[:steps]:
+        if x.shape[0] <= x.shape[1]:
+            gram = x @ x.T
+            x = a * x + b * gram @ x + c * gram @ gram @ x
+        else:
+            gram = x.T @ x
+            x = a * x + b * x @ gram + c * x @ gram @ gram
+    return x
+
+
+def naive_muon(
+    weight: np.ndarray, gradients: list[np.ndarray], lr: float, weight_decay: float, muon: records.Muon, steps=STEPS
+) -> np.ndarray:
+    weight, first = weight.copy(), np.zeros_like(weight)
+    by_row = weight.shape[0] >= weight.shape[1]
+    second = np.zeros(weight.shape[0] if by_row else weight.shape[1])
+    for gradient, at in zip(gradients, steps, strict=True):
+        first = at.momentum * first + (1 - at.momentum) * gradient
+        update = naive_polar(at.momentum * first + (1 - at.momentum) * gradient, muon.steps)
+        if muon.second_moment is not None:
+            norm, scaled = np.linalg.norm(update), update.copy()
+            for index in range(len(second)):
+                line = update[index] if by_row else update[:, index]
+                second[index] = muon.second_moment * second[index] + (1 - muon.second_moment) * np.mean(line**2)
+                if by_row:
+                    scaled[index] = line / math.sqrt(second[index])
+                else:
+                    scaled[:, index] = line / math.sqrt(second[index])
+            update = scaled * norm / np.linalg.norm(scaled)
+        rate = lr * at.rate * math.sqrt(max(1, weight.shape[0] / weight.shape[1]))
+        for place in np.ndindex(*weight.shape):
+            decays = not muon.cautious or update[place] * weight[place] >= 0
+            pull = rate * weight_decay * at.decay * weight[place] if decays else 0.0
+            weight[place] -= rate * update[place] + pull
+    return weight
+
+
+def naive_adamw(weight: np.ndarray, gradients: list[np.ndarray], one: Group, steps=STEPS) -> np.ndarray:
+    weight = weight.copy()
+    (beta1, beta2), first, second = one.betas, np.zeros_like(weight), np.zeros_like(weight)
+    for number, (gradient, at) in enumerate(zip(gradients, steps, strict=True), 1):
+        for place in np.ndindex(*weight.shape):
+            first[place] = beta1 * first[place] + (1 - beta1) * gradient[place]
+            second[place] = beta2 * second[place] + (1 - beta2) * gradient[place] ** 2
+            direction = (first[place] / (1 - beta1**number)) / (math.sqrt(second[place] / (1 - beta2**number)) + one.eps)
+            weight[place] -= one.lr * at.rate * (direction + one.weight_decay * at.decay * weight[place])
+    return weight
+
+
+def gradients(name: str, shape: tuple[int, ...], steps=STEPS) -> list[np.ndarray]:
+    return [draw(name, shape, number).numpy() for number in range(len(steps))]
+
+
+# --- the comparisons
+
+
+@pytest.mark.parametrize("cautious", [True, False])
+@pytest.mark.parametrize("second_moment", [0.95, None])
+@pytest.mark.parametrize("polar_steps", [5, 3])
+@pytest.mark.parametrize("weight_decay", [0.2, 0.0])
+def test_muon_equals_its_naive_twin_matrix_by_matrix(cautious, second_moment, polar_steps, weight_decay):
+    muon = records.Muon(cautious=cautious, second_moment=second_moment, steps=polar_steps)
+    names = ["tall", "square", "wide", "second_square"]
+    after = run((group("matrix", "muon", names, SHAPES, lr=0.04, weight_decay=weight_decay),
+                 group("gate", "muon", ["gate"], SHAPES, lr=0.04, weight_decay=weight_decay)), muon)  # fmt: skip
+    for name in [*names, "gate"]:
+        shape = SHAPES[name]
+        twin = naive_muon(draw(name, shape).numpy(), gradients(name, shape), 0.04, weight_decay, muon)
+        np.testing.assert_allclose(after[name], twin, rtol=1e-11, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("betas", "eps", "weight_decay"), [((0.8, 0.95), 1e-10, 0.0), ((0.96, 0.95), 1e-10, 0.0), ((0.9, 0.999), 1e-8, 0.01)]
+)
+def test_adamw_equals_its_naive_twin_number_by_number(betas, eps, weight_decay):
+    shapes = {"table": (7, 4), "scalars": (5,), "convolution": (3, 1, 4)}
+    one = group("embedding", "adamw", list(shapes), shapes, lr=0.3, betas=betas, eps=eps, weight_decay=weight_decay)
+    after = run((one,), records.Muon())
+    for name, shape in shapes.items():
+        np.testing.assert_allclose(after[name], naive_adamw(draw(name, shape).numpy(), gradients(name, shape), one), rtol=1e-11, atol=1e-12)
+
+
+def test_groups_do_not_touch_each_other():
+    shapes = SHAPES | {"scalars": (4,), "table": (9, 3)}
+    together = run((group("matrix", "muon", ["tall", "square"], shapes), group("embedding", "adamw", ["table"], shapes, lr=0.6),
+                    group("x0_scalar", "adamw", ["scalars"], shapes, lr=0.5, betas=(0.96, 0.95))), records.Muon())  # fmt: skip
+    alone = run((group("matrix", "muon", ["tall"], shapes),), records.Muon())
+    alone |= run((group("embedding", "adamw", ["table"], shapes, lr=0.6),), records.Muon())
+    for name, value in alone.items():
+        np.testing.assert_array_equal(together[name], value)
+
+
+def test_a_matrix_without_a_gradient_keeps_its_value_and_its_state():
+    names = ["square", "second_square"]
+    muon = records.Muon()
+    after = run((group("matrix", "muon", names, SHAPES, weight_decay=0.2),), muon, without={1: {"second_square"}})
+    both = naive_muon(draw("square", (6, 6)).numpy(), gradients("square", (6, 6)), 0.02, 0.2, muon)
+    seen = [gradients("second_square", (6, 6))[index] for index in (0, 2)]
+    skipped = naive_muon(draw("second_square", (6, 6)).numpy(), seen, 0.02, 0.2, muon, steps=(STEPS[0], STEPS[2]))
+    np.testing.assert_allclose(after["square"], both, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(after["second_square"], skipped, rtol=1e-11, atol=1e-12)
+
+
+def test_never_a_gradient_never_a_change():
+    shapes = {"unused": (6, 6), "unused_norm": (4,)}
+    groups = (
+        group("matrix", "muon", ["unused"], shapes, weight_decay=0.5),
+        group("norm", "adamw", ["unused_norm"], shapes, weight_decay=0.5),
+    )
+    after = run(groups, records.Muon(), without={0: set(shapes), 1: set(shapes), 2: set(shapes)})
+    for name, shape in shapes.items():
+        np.testing.assert_array_equal(after[name], draw(name, shape).numpy())
+
+
+def test_polar_brings_singular_values_near_one_and_leaves_zero_alone():
+    matrices = torch.stack([draw("a", (20, 12)), 1e-4 * draw("b", (20, 12)), torch.zeros(20, 12, dtype=torch.float64)])
+    values = torch.linalg.svdvals(polar(matrices))
+    assert (values[:2] - 1).abs().max() < 0.2
+    assert values[2].abs().max() == 0
+
+
+def test_a_saved_state_goes_on_bit_for_bit():
+    shapes = SHAPES | {"table": (9, 3)}
+
+    def fresh() -> tuple[Group, ...]:
+        return (group("matrix", "muon", ["tall", "square", "second_square"], shapes), group("embedding", "adamw", ["table"], shapes))
+
+    whole = run(fresh(), records.Muon())
+    before, after = fresh(), fresh()
+    first, second = Optimizers(before, records.Muon()), Optimizers(after, records.Muon())
+    for number, settings in enumerate(STEPS[:2]):
+        feed(before, number)
+        first.step(settings)
+    with torch.no_grad():
+        for old, new in zip(before, after, strict=True):
+            for source, tensor in zip(old.tensors, new.tensors, strict=True):
+                tensor.copy_(source)
+    second.load({name: tensor.clone() for name, tensor in first.state().items()})
+    feed(after, 2)
+    second.step(STEPS[2])
+    for name, value in values(after).items():
+        np.testing.assert_array_equal(value, whole[name])
+
+
+@pytest.mark.parametrize("change", ["missing", "unknown", "shape"])
+def test_a_state_that_does_not_fit_is_refused(change):
+    groups = (group("matrix", "muon", ["square"], SHAPES), group("gate", "adamw", ["gate"], SHAPES))
+    optimizers = Optimizers(groups, records.Muon())
+    for one in groups:
+        for tensor in one.tensors:
+            tensor.grad = torch.ones_like(tensor)
+    optimizers.step(STEPS[0])
+    state = {name: tensor.clone() for name, tensor in optimizers.state().items()}
+    if change == "missing":
+        del state["adamw.exp_avg/gate"]
+    elif change == "unknown":
+        state["adamw.exp_avg/other"] = torch.zeros(1)
+    else:
+        state["muon.momentum/square"] = torch.zeros(2, 2)
+    with pytest.raises(StoreError, match="does not fit at"):
+        Optimizers(groups, records.Muon()).load(state)
