@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ostinato.store import Store
+from ostinato.store import Store, evaluation_key
 from ostinato.study.records import Arm, Data, Model, Recipe, Study
 
 
@@ -23,10 +23,10 @@ def make_targets(documents=4, each=5, name="t1"):
     )
 
 
-def make_study(name="tiny", question="?", arms=("plain", "twice")):
+def make_study(name="tiny", question="?", arms=("plain", "twice"), **more):
     model, data, recipe = Model(layers=("gqa",), d_model=8, heads=2), Data(), Recipe()
     listed = tuple(Arm(name=arm, model=model, recipe=recipe, data=data, seeds=(1, 2)) for arm in arms)
-    return Study(name=name, question=question, arms=listed, reference=arms[0])
+    return Study(name=name, question=question, arms=listed, reference=arms[0], **more)
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def store(tmp_path):
 def filled(store, study, targets):
     """Arms plain and twice, seed 1 of two, measured at 100 and 200 tokens, with held-out losses too."""
     fingerprints = {("plain", 1): "a" * 64, ("plain", 2): "b" * 64, ("twice", 1): "c" * 64, ("twice", 2): "d" * 64}
-    store.create().study_folder(study.name).write(study, fingerprints, "question: ?\n")
+    store.create().study_folder(study.name).write(study, fingerprints)
     for arm, level in (("plain", 3.0), ("twice", 2.5)):
-        folder = store.run(fingerprints[arm, 1])
+        folder = store.run(fingerprints[arm, 1], evaluation_key(study.evaluate, 128))
         folder.write_record({"study": "tiny", "arm": arm, "seed": 1}, {"ledger": {"tokens": 200, "params_total": 7}}, {"git": None})
         for step in (1, 2):
             folder.append_step({"step": step, "tokens": 100 * step, "loss": level, "lr": 0.1, "grad_norm": None, "seconds": 0.5})

@@ -130,7 +130,7 @@ def test_unknown_points_and_parts(store, targets):
         folder.write_losses("test", 7, np.ones(20), targets)
 
 
-@pytest.mark.parametrize("name", ["record.json", "status.json", "progress.json", "losses/validation/7.parquet", "steps.parquet"])
+@pytest.mark.parametrize("name", ["record.json", "status.json", "progress.json", "losses/default/validation/7.parquet", "steps.parquet"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"\xff" * len(data)])
 def test_a_torn_file_is_named_with_how_to_mend_it(store, targets, name, damage):
     folder = store.run(FINGERPRINT)

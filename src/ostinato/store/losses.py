@@ -7,6 +7,7 @@ per id for the whole store.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,14 @@ def read_losses(path: Path) -> LossTable:
 def read_loss_footer(path: Path) -> dict[str, Any]:
     """part, tokens, target_id, sum_nats (float64), targets (count), bytes of one evaluation point."""
     return read_footer(path, _MEND_LOSSES)
+
+
+def rates(sum_nats: float, targets: int, target_bytes: int) -> dict[str, float | None]:
+    """nats per token, bits per byte and perplexity from sums, by one division each; None ("not estimable") where nothing was counted."""
+    nats = sum_nats / targets if targets else None
+    bits = sum_nats / (math.log(2) * target_bytes) if target_bytes else None
+    perplexity = None if nats is None else math.exp(nats) if nats < 700 else math.inf
+    return {"nats": nats, "bits_per_byte": bits, "perplexity": perplexity}
 
 
 def write_targets(path: Path, targets: Targets) -> None:

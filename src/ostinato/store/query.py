@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from ostinato.errors import StoreError
-from ostinato.store.losses import read_loss_footer
+from ostinato.store.losses import rates, read_loss_footer
 from ostinato.store.runs import RunFolder
 from ostinato.store.steps import SCHEMA
 
@@ -23,9 +22,9 @@ VIEWS = {
     "runs": "run, arm, seed, study, studies, state, tokens, tokens_total, loss, seconds, error, params_total, flops_per_token, data, path, "
     "record",
     "steps": "run, arm, seed, " + ", ".join(SCHEMA.names),
-    "losses": "run, arm, seed, part, tokens, target_id, target, loss",
+    "losses": "run, arm, seed, evaluation, part, tokens, target_id, target, loss",
     "targets": "target_id, target, document, position, token, bytes",
-    "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, target_id",
+    "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, evaluation, target_id",
 }
 
 
@@ -109,66 +108,67 @@ def _steps(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) 
 
 def _measured(store: Store, held_out: bool) -> list[tuple[RunFolder, dict[str, Any]]]:
     """(run, footer) of every stored evaluation point that may be shown."""
-    points = [(folder, *point) for folder in store.runs() for point in folder.measured() if held_out or point[0] != "held_out"]
+    folders = [folder.under(evaluation) for folder in store.runs() for evaluation in folder.evaluations()]
+    points = [(folder, *point) for folder in folders for point in folder.measured() if held_out or point[0] != "held_out"]
     return [(folder, read_loss_footer(folder.losses_path(part, tokens))) for folder, part, tokens in points]
 
 
-def _files(connection: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]], columns: str, empty: str) -> None:
-    """A view over Parquet files, with the columns that `rows` knows of each file (its `filename` among them)."""
+def _files(connection: duckdb.DuckDBPyConnection, view: str, rows: list[dict[str, Any]]) -> None:
+    """A view over Parquet files: their columns, `target` (the row in the file), and what `rows` knows of each `filename`."""
+    names = VIEWS[view].split(", ")
     if not rows:
-        connection.execute(f"create view {name} as select {empty} where false")
+        kinds = {"loss": "float", **dict.fromkeys(("run", "arm", "evaluation", "part", "target_id"), "varchar")}
+        columns = ", ".join(f"null::{kinds.get(name, 'bigint')} as {name}" for name in names)
+        connection.execute(f"create view {view} as select {columns} where false")
         return
-    connection.register(f"{name}_files", pa.Table.from_pylist(rows))
+    connection.register(f"{view}_files", pa.Table.from_pylist(rows))
+    columns = ", ".join("file_row_number as target" if name == "target" else name for name in names)
     listed = ", ".join("'" + row["filename"].replace("'", "''") + "'" for row in rows)
     connection.execute(
-        f"create view {name} as select {columns} from read_parquet([{listed}], filename = true, file_row_number = true) as content "
-        f"join {name}_files as file on file.filename = content.filename"
+        f"create view {view} as select {columns} from read_parquet([{listed}], filename = true, file_row_number = true) as content "
+        f"join {view}_files as file on file.filename = content.filename"
     )
 
 
 def _losses(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
     rows = []
     for folder, footer in _measured(store, held_out):
-        who, path = identity(folder), folder.losses_path(footer["part"], footer["tokens"])
-        rows.append({"filename": str(path), "run": who["run"], "arm": who["arm"], "seed": who["seed"], "part": footer["part"],
-                     "tokens": footer["tokens"], "target_id": footer["target_id"]})  # fmt: skip
-    _files(connection, "losses", rows, "run, arm, seed, part, tokens, target_id, file_row_number as target, loss",
-           "'' as run, '' as arm, 0 as seed, '' as part, 0 as tokens, '' as target_id, 0 as target, 0.0::float as loss")  # fmt: skip
+        path = str(folder.losses_path(footer["part"], footer["tokens"]))
+        kept = {name: footer[name] for name in ("part", "tokens", "target_id")}
+        rows.append({"filename": path, "evaluation": folder.evaluation, **identity(folder), **kept})
+    _files(connection, "losses", rows)
 
 
 def _targets(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
-    rows = [{"filename": str(file), "target_id": file.stem} for file in sorted(store.targets_path.glob("*.parquet"))]
-    _files(connection, "targets", rows, "target_id, file_row_number as target, document, position, token, bytes",
-           "'' as target_id, 0 as target, 0 as document, 0 as position, 0 as token, 0 as bytes")  # fmt: skip
+    _files(
+        connection, "targets", [{"filename": str(file), "target_id": file.stem} for file in sorted(store.targets_path.glob("*.parquet"))]
+    )
 
 
 def _results(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
     """One row for each study, version, arm, seed and evaluation point; a run that two studies share is in both."""
-    points: dict[str, list[dict[str, Any]]] = {}
+    points: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for folder, footer in _measured(store, held_out):
-        points.setdefault(folder.name, []).append(footer)
+        points.setdefault((folder.name, folder.evaluation), []).append(footer)
     rows = []
     for folder in store.studies():
         for version in folder.versions():
             for (arm, seed), fingerprint in version.runs.items():
-                name = store.run(fingerprint).name
-                for footer in points.get(name, []):
+                run = store.run(fingerprint, version.evaluation(arm))
+                who = {
+                    "study": folder.name,
+                    "version": version.name,
+                    "arm": arm,
+                    "seed": seed,
+                    "run": run.name,
+                    "evaluation": run.evaluation,
+                }
+                for footer in points.get((run.name, run.evaluation), []):
                     rows.append(
-                        {"study": folder.name, "version": version.name, "arm": arm, "seed": seed, "run": name, **footer, **rates(footer)}
+                        {**who, "evaluation": run.evaluation, **footer, **rates(footer["sum_nats"], footer["targets"], footer["bytes"])}
                     )
     types = {name: pa.int64() for name in ("seed", "tokens", "targets", "bytes")}
     _register(connection, "results", rows, types | {name: pa.float64() for name in ("nats", "bits_per_byte", "perplexity")})
-
-
-def rates(footer: dict[str, Any]) -> dict[str, float | None]:
-    """nats per token, bits per byte and perplexity from sums: one division each; None where nothing was counted."""
-    nats = footer["sum_nats"] / footer["targets"] if footer["targets"] else None
-    bits = footer["sum_nats"] / (np.log(2) * footer["bytes"]) if footer["bytes"] else None
-    return {
-        "nats": nats,
-        "bits_per_byte": None if bits is None else float(bits),
-        "perplexity": None if nats is None else float(np.exp(nats)),
-    }
 
 
 _BUILDERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Any, bool], None]] = {

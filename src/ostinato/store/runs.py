@@ -1,11 +1,13 @@
 """The folder of one run: what was given and resolved, its state, progress, steps, losses and checkpoints, under one lock.
 
-record.json      what was given, what was resolved, and the machine of every session that worked on the run
-status.json      new, running, stopped, failed or done, and since when
-progress.json    where a running run is (rewritten often)
-steps.jsonl      one line a training step; steps.parquet once the run is done
-losses/PART/TOKENS.parquet    a loss per target at each evaluation point
-checkpoints/     written by the training room
+    record.json      what was given, what was resolved, and the machine of every session that worked on the run
+    status.json      new, running, stopped, failed or done, and since when
+    progress.json    where a running run is (rewritten often)
+    steps.jsonl      one line a training step; steps.parquet once the run is done
+    losses/EVALUATION/PART/TOKENS.parquet    a loss per target at each evaluation point
+    checkpoints/     written by the training room
+
+Two studies that share a run may cut their evaluation windows differently: EVALUATION (`store.evaluation_key`) keeps their losses apart.
 """
 
 from __future__ import annotations
@@ -38,10 +40,14 @@ _held: dict[tuple[int, str], tuple[int, int]] = {}  # (process, lock file) -> (t
 
 
 class RunFolder:
-    """One run on disk. Nothing is created before something is written. Losses live with the run, targets with the store."""
+    """One run on disk. Nothing is created before something is written. Losses live with the run, targets with the store.
 
-    def __init__(self, path: Path, targets_path: Path | None = None):
+    evaluation: which evaluation its losses are read and written under; None takes the newest that is there, and "default" when none is.
+    """
+
+    def __init__(self, path: Path, targets_path: Path | None = None, evaluation: str | None = None):
         self.path = Path(path)
+        self._evaluation = evaluation
         self.targets_path = targets_path or self.path.parent.parent / "targets"
 
     def __repr__(self) -> str:
@@ -199,8 +205,24 @@ class RunFolder:
 
     # --- losses
 
+    def evaluations(self) -> list[str]:
+        """The evaluations that losses are stored under, the one written to last at the end."""
+        folders = [folder for folder in self.path.glob("losses/*") if folder.is_dir()]
+        newest = {folder.name: max((file.stat().st_mtime_ns for file in folder.glob("*/*.parquet")), default=0) for folder in folders}
+        return sorted(newest, key=lambda name: (newest[name], name))
+
+    @property
+    def evaluation(self) -> str:
+        if self._evaluation is not None:
+            return self._evaluation
+        return next(reversed(self.evaluations()), "default")
+
+    def under(self, evaluation: str) -> RunFolder:
+        """The same run with the losses of another evaluation."""
+        return RunFolder(self.path, self.targets_path, evaluation)
+
     def losses_path(self, part: str, tokens: int) -> Path:
-        return self.path / "losses" / part / f"{int(tokens)}.parquet"
+        return self.path / "losses" / self.evaluation / part / f"{int(tokens)}.parquet"
 
     def write_losses(self, part: str, tokens: int, losses: np.ndarray, targets: Targets) -> None:
         """Store the loss of every target (float32 [N], nats) after training on `tokens`.
@@ -228,4 +250,6 @@ class RunFolder:
 
     def measured(self) -> list[tuple[str, int]]:
         """(part, tokens) of every stored evaluation point, in order."""
-        return sorted((file.parent.name, int(file.stem)) for file in self.path.glob("losses/*/*.parquet") if file.stem.isdigit())
+        return sorted(
+            (file.parent.name, int(file.stem)) for file in self.path.glob(f"losses/{self.evaluation}/*/*.parquet") if file.stem.isdigit()
+        )

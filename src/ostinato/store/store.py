@@ -58,11 +58,11 @@ class Store:
     def targets_path(self) -> Path:
         return self.root / "targets"
 
-    def run(self, fingerprint: str) -> RunFolder:
-        """The folder of the run with this fingerprint (hex digits), whether it exists yet or not."""
+    def run(self, fingerprint: str, evaluation: str | None = None) -> RunFolder:
+        """The folder of the run with this fingerprint (hex digits), whether it exists yet or not; its losses under `evaluation_key`."""
         if len(fingerprint) < _DIGITS or not set(fingerprint) <= set("0123456789abcdef"):
             raise StoreError(f"fingerprint {fingerprint!r}", f"at least {_DIGITS} hex digits", "`ostinato list --runs` shows the runs")
-        return RunFolder(self.root / "runs" / fingerprint[:_DIGITS], self.targets_path)
+        return RunFolder(self.root / "runs" / fingerprint[:_DIGITS], self.targets_path, evaluation)
 
     def runs(self) -> list[RunFolder]:
         """Every run that has a record, by name."""
@@ -82,7 +82,7 @@ class Store:
         """The run of an arm and seed of exactly this study, None when the study was never run here."""
         version = self.study_folder(study.name).version(study)
         fingerprint = version.runs.get((arm, seed)) if version else None
-        return self.run(fingerprint) if fingerprint else None
+        return self.run(fingerprint, version.evaluation(arm)) if version and fingerprint else None
 
     # --- targets and their floors
 

@@ -10,7 +10,6 @@ first.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,24 +19,33 @@ from urllib.parse import quote, unquote
 
 from ostinato.files import lock, new_folder
 from ostinato.store.tables import now, read_json, write_json
-from ostinato.study.records import Study
+from ostinato.study.fingerprint import fingerprint
+from ostinato.study.records import Evaluate, Study
 
 _MEND = "delete that version's folder and give `ostinato run` again: it is written anew, and finished runs are found again"
 
 
-def canonical_hash(content: Any) -> str:
-    """sha256 (hex) of the canonical JSON of `content`: sorted keys, no spaces."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
-
-
 def study_hash(study: Study) -> str:
-    """The identity of a resolved study, whatever data it was run on."""
-    return canonical_hash(study.model_dump(mode="json"))
+    """The identity of a resolved study, whatever data it was run on and however its file is laid out."""
+    return fingerprint(_content(study))
+
+
+def _content(study: Study) -> dict[str, Any]:
+    return study.model_dump(mode="json", exclude={"path", "given", "warnings"})
+
+
+def evaluation_key(evaluate: Evaluate, context: int) -> str:
+    """Names an evaluation by all that its losses depend on: windows, context, stride and the number of targets.
+
+    context: the recipe's, which holds where `evaluate` gives none.
+    """
+    content = {"windows": evaluate.windows, "context": evaluate.context or context, "stride": evaluate.stride, "targets": evaluate.targets}
+    return fingerprint(content)[:8]
 
 
 @dataclass(frozen=True)
 class StudyVersion:
-    """One version of a study on disk. runs: {(arm, seed): fingerprint}."""
+    """One version of a study on disk. runs: {(arm, seed): fingerprint of the run}."""
 
     path: Path
     written: str
@@ -48,6 +56,11 @@ class StudyVersion:
     @property
     def name(self) -> str:
         return self.path.name
+
+    def evaluation(self, arm: str) -> str:
+        """The key under which the losses of an arm's runs are stored for this study."""
+        found = next(listed for listed in self.study.arms if listed.name == arm)
+        return evaluation_key(self.study.evaluate, found.recipe.context)
 
 
 class StudyFolder:
@@ -63,11 +76,11 @@ class StudyFolder:
     def __repr__(self) -> str:
         return f"StudyFolder({str(self.path)!r})"
 
-    def write(self, study: Study, runs: Mapping[tuple[str, int], str], given: str = "") -> StudyVersion:
+    def write(self, study: Study, runs: Mapping[tuple[str, int], str]) -> StudyVersion:
         """Record that `study` consists of `runs`; a version that is there already is left as it is."""
         listed = [{"arm": arm, "seed": seed, "run": run} for (arm, seed), run in sorted(runs.items())]
-        dumped = study.model_dump(mode="json")
-        path = self.path / canonical_hash({"study": dumped, "runs": listed})[:16]
+        dumped = _content(study)
+        path = self.path / fingerprint({"study": dumped, "runs": listed})[:16]
         with lock(self.path / "lock"):
             if not path.exists():
                 with new_folder(path) as scratch:
@@ -75,8 +88,8 @@ class StudyFolder:
                         scratch / "study.json",
                         {"format": 1, "written": now(), "study_hash": study_hash(study), "study": dumped, "runs": listed},
                     )
-                    if given:
-                        (scratch / "given.yaml").write_text(given, encoding="utf-8")
+                    if study.given:
+                        (scratch / "given.yaml").write_text(study.given, encoding="utf-8")
         version = _read_version(path)
         self.log("run", version=version.name)
         return version
