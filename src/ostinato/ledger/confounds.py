@@ -1,0 +1,170 @@
+"""What could explain a difference between arms beside what a study means to compare, each as one sentence.
+
+These are the ways in which published comparisons of looped models went wrong: input injection in one arm only, residual
+scaling in one arm only, one learning rate for every depth, recurrent arms that spend more FLOPs than any control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ostinato.ledger.ledger import Ledger
+from ostinato.ledger.settings import learning_rates, model_settings, settings
+from ostinato.study.records import Study
+
+NEAR_FLOPS = 0.02
+_OWN_SENTENCE = {"inject", "residual_scaling", "positions"}
+"""Settings of the model that have a rule of their own here."""
+
+
+def confounds(study: Study, ledgers: Sequence[Ledger]) -> list[str]:
+    """Warnings, one sentence each; none means that no rule found anything."""
+    rules: tuple[Callable[[Sequence[Ledger]], list[str]], ...] = (
+        _injection, _scaling, _same_words, _one_rate, _unlike_tokens, _controls, _several_changes, _unused, _seeds,
+    )  # fmt: skip
+    return [sentence for rule in rules for sentence in rule(ledgers)]
+
+
+def _names(ledgers: Sequence[Ledger]) -> str:
+    names = [ledger.name for ledger in ledgers]
+    shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _by_words(groups: dict[str, list[Ledger]]) -> str:
+    return "; ".join(f"{words} in {_names(arms)}" for words, arms in groups.items())
+
+
+def _injection(ledgers: Sequence[Ledger]) -> list[str]:
+    """Injection matters where a later pass begins; arms that never enter a later pass have nothing to inject."""
+    looped = [ledger for ledger in ledgers if any(row.enters_pass for row in ledger.applications)]
+    injecting = [ledger for ledger in looped if ledger.arm.model.inject != "none"]
+    idle = [ledger for ledger in ledgers if ledger.arm.model.inject != "none" and ledger not in looped]
+    found = []
+    if injecting and len(injecting) < len(looped):
+        others = [ledger for ledger in looped if ledger not in injecting]
+        found.append(f"injection in some looped arms only: {_names(injecting)} see the input again at every pass, {_names(others)} do not")
+    elif injecting:
+        found.append(f"injection comes with looping here: {_names(injecting)} see the input again, no looped arm goes without")
+    if idle:
+        found.append(f"injection is set but never happens in {_names(idle)}: no later pass begins there")
+    return found
+
+
+def _scaling(ledgers: Sequence[Ledger]) -> list[str]:
+    by_kind: dict[str, list[Ledger]] = {}
+    for ledger in ledgers:
+        by_kind.setdefault(ledger.arm.model.residual_scaling, []).append(ledger)
+    if len(by_kind) == 1:
+        return []
+    return [
+        "residual scaling at initialisation in some arms only: " + "; ".join(f"{kind} in {_names(arms)}" for kind, arms in by_kind.items())
+    ]
+
+
+def _same_words(ledgers: Sequence[Ledger]) -> list[str]:
+    """Settings that a comparison of schedules keeps the same."""
+    found = []
+    for axis in ("tokenizer", "data", "batch", "positions", "embedding and head", "precision", "initialisation", "optimizer",
+                 "learning-rate schedule"):  # fmt: skip
+        groups: dict[str, list[Ledger]] = {}
+        for ledger in ledgers:
+            groups.setdefault(settings(ledger.arm)[axis], []).append(ledger)
+        if len(groups) > 1:
+            what = (
+                "different tokenizers, so losses a token cannot be compared (bits per byte can)"
+                if axis == "tokenizer"
+                else f"different {axis}"
+            )
+            found.append(f"{what}: " + "; ".join(f"{words} in {_names(arms)}" for words, arms in groups.items()))
+    return found
+
+
+def _one_rate(ledgers: Sequence[Ledger]) -> list[str]:
+    rates: dict[str, list[Ledger]] = {}
+    for ledger in ledgers:
+        rates.setdefault(learning_rates(ledger.arm.recipe, ledger.arm.model), []).append(ledger)
+    found = []
+    for rate, arms in rates.items():
+        depths = {ledger.effective_depth for ledger in arms}
+        if len(depths) > 1:
+            said = "one set of learning rates" if "," in rate else f"one learning rate, {rate},"
+            found.append(f"{said} for effective depths {min(depths):g} to {max(depths):g}: what suits one depth may not suit another")
+    if len(rates) > 1:
+        found.append("different learning rates: " + _by_words(rates))
+    return found
+
+
+def _unlike_tokens(ledgers: Sequence[Ledger]) -> list[str]:
+    budgets: dict[int, list[Ledger]] = {}
+    for ledger in ledgers:
+        budgets.setdefault(ledger.tokens, []).append(ledger)
+    if len(budgets) == 1:
+        return []
+    return [
+        "different numbers of training tokens: " + "; ".join(f"{tokens:,} in {_names(arms)}" for tokens, arms in sorted(budgets.items()))
+    ]
+
+
+def _controls(ledgers: Sequence[Ledger]) -> list[str]:
+    """Every arm that repeats something has an untied arm of equal FLOPs, or is named here with the nearest there is."""
+    untied = [ledger for ledger in ledgers if not _repeats(ledger)]
+    found: dict[str, list[Ledger]] = {}
+    for ledger in ledgers:
+        if not _repeats(ledger):
+            continue
+        near = min(untied, key=lambda other: abs(other.flops_total / ledger.flops_total - 1), default=None)
+        if near is None:
+            found.setdefault("there is no untied arm at all", []).append(ledger)
+        elif abs(near.flops_total / ledger.flops_total - 1) > NEAR_FLOPS:
+            found.setdefault(f"the nearest untied arm, {near.name}, spends {near.flops_total:.3g} training FLOPs", []).append(ledger)
+    return [f"no untied control of equal FLOPs for {_names(arms)} ({_flops(arms)}): {words}" for words, arms in found.items()]
+
+
+def _repeats(ledger: Ledger) -> bool:
+    return any(row.pass_ > 1 for row in ledger.applications)
+
+
+def _flops(ledgers: Sequence[Ledger]) -> str:
+    low, high = min(ledger.flops_total for ledger in ledgers), max(ledger.flops_total for ledger in ledgers)
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+
+
+def _several_changes(ledgers: Sequence[Ledger]) -> list[str]:
+    """An arm that differs from every other arm in two settings of the model or more cannot say which of them mattered."""
+    all_settings = {ledger.name: model_settings(ledger.arm.model) for ledger in ledgers}
+    found = []
+    for ledger in ledgers:
+        mine = all_settings[ledger.name]
+        changes = {
+            name: [key for key, value in mine.items() if value != other[key] and key not in _OWN_SENTENCE]
+            for name, other in all_settings.items()
+            if name != ledger.name
+        }
+        if changes and min(map(len, changes.values())) > 1:
+            nearest = min(changes, key=lambda name: len(changes[name]))
+            keys = changes[nearest]
+            found.append(f"{ledger.name} changes several settings at once: even against {nearest}, {', '.join(keys[:-1])} and {keys[-1]}")
+    return found
+
+
+def _unused(ledgers: Sequence[Ledger]) -> list[str]:
+    return [
+        f"{ledger.name} has {ledger.params_unused:,} parameters that no application uses: {ledger.unused[0]}"
+        + (f" and {len(ledger.unused) - 1} more tensors" if len(ledger.unused) > 1 else "")
+        for ledger in ledgers
+        if ledger.unused
+    ]
+
+
+def _seeds(ledgers: Sequence[Ledger]) -> list[str]:
+    found = []
+    groups: dict[str, list[Ledger]] = {}
+    for ledger in ledgers:
+        groups.setdefault(settings(ledger.arm)["seeds"], []).append(ledger)
+    if len(groups) > 1:
+        found.append("different seeds: " + _by_words(groups))
+    single = [ledger for ledger in ledgers if len(ledger.arm.seeds) == 1]
+    if single:
+        found.append(f"one seed only in {_names(single)}: a difference cannot be told from the noise between seeds")
+    return found

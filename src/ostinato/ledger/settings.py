@@ -1,0 +1,105 @@
+"""What an arm sets beside its costs, said in words and by key: the axes on which two arms may differ without costing more or less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, tied_to
+from ostinato.study.records import Arm, Model, Recipe
+
+_MEMORY_ONLY = {"recipe.micro_batch", "recipe.activation_checkpointing"}
+_SAID = (
+    "model.family", "model.layers", "model.d_model", "model.heads", "model.kv_heads", "model.head_dim", "model.mlp.", "model.norm.weight",
+    "model.positions", "model.rope_base", "model.qk_norm", "model.windows.", "model.value_embeddings", "model.bigram_table",
+    "model.embedding_norm", "model.application_scalars", "model.softcap", "model.tie", "model.schedule", "model.passes",
+    "model.inject", "model.residual_scaling", "model.init.", "recipe.tokens", "recipe.batch", "recipe.context", "recipe.optimizer",
+    "recipe.lr", "recipe.weight_decay", "recipe.betas", "recipe.groups", "recipe.clip", "recipe.dtype", "data.corpus", "data.packing",
+    "data.document_mask", "data.tokenizer.",
+)  # fmt: skip
+"""Beginnings of the keys that `settings` speaks of, or that a cost follows from."""
+
+
+def settings(arm: Arm) -> dict[str, str]:
+    """The axes that are said in words, in the order in which they are printed."""
+    model, recipe, data = arm.model, arm.recipe, arm.data
+    schedule = recipe.lr_schedule
+    return {
+        "schedule": schedule_words(model),
+        "injection": model.inject,
+        "residual scaling": model.residual_scaling,
+        "positions": f"rope {model.rope_base:g}" if model.positions == "rope" else model.positions,
+        "windows": _windows(model),
+        "embedding and head": "tied" if model.tie_embeddings else "untied",
+        "tied sublayers": ", ".join(f"{key}: {value}" for key, value in model.tie.items()) if tied_to(model) else "none",
+        "value embeddings": model.value_embeddings,
+        "bigram table": f"{model.bigram_table:,} rows" if model.bigram_table else "none",
+        "width": f"d_model {model.d_model}, {model.heads} heads of {head_dim(model)} on {kv_heads(model)}",
+        "MLP": f"{model.mlp.kind} {model_hidden(model)}",
+        "mixers": model.layers[0] if len(set(model.layers)) == 1 else " ".join(model.layers),
+        "block": _block(model),
+        "initialisation": f"normal {model.init.std:g}" if model.init.rule == "normal" else model.init.rule,
+        "learning rate": learning_rates(recipe, model),
+        "learning-rate schedule": f"{schedule.shape}, warm-up {schedule.warmup:g}, decay {schedule.decay:g} to {schedule.final:g}",
+        "optimizer": _optimizer(recipe, model),
+        "batch": f"{recipe.batch // recipe.context} rows of {recipe.context:,}",
+        "precision": recipe.dtype,
+        "tokenizer": data.tokenizer.file or f"BPE {data.tokenizer.bpe:,}",
+        "data": f"{data.corpus}, {data.packing}, document mask {'on' if data.document_mask else 'off'}",
+        "seeds": ", ".join(map(str, arm.seeds)),
+    }
+
+
+def other_settings(arm: Arm) -> dict[str, str]:
+    """Every setting that `settings` does not speak of and no cost follows from, by its dotted key."""
+    flat = {**_flat("model", arm.model.model_dump()), **_flat("recipe", arm.recipe.model_dump()), **_flat("data", arm.data.model_dump())}
+    return {key: str(value) for key, value in flat.items() if key not in _MEMORY_ONLY and not key.startswith(_SAID)}
+
+
+def model_settings(model: Model) -> dict[str, Any]:
+    """The model's settings that could be a treatment, in one form whatever way they were written; for counting what changed."""
+    said = model.model_dump(exclude={"family", "layers", "schedule", "passes", "mlp", "kv_heads", "head_dim", "tie"})
+    plain = schedule_words(model) == f"1..{len(model.layers)}"
+    return {
+        "layers": model.layers,
+        "schedule": "plain" if plain else schedule_words(model),
+        "mlp": (model.mlp.kind, model_hidden(model) / model.d_model),
+        "kv_heads": kv_heads(model),
+        "head_dim": head_dim(model),
+        "tie": tuple(sorted(tied_to(model).items())),
+        **said,
+    }
+
+
+def schedule_words(model: Model) -> str:
+    """The schedule as canonical text, with the value of {r}."""
+    return arm_schedule(model).text + (f" with r = {model.passes}" if model.passes else "")
+
+
+def learning_rates(recipe: Recipe, model: Model) -> str:
+    """The rate, or the rates by role when some differ from it."""
+    rates = {role: group.lr for role, group in optimizer_groups(recipe, model).items()}
+    return f"{recipe.lr:g}" if set(rates.values()) == {recipe.lr} else ", ".join(f"{role} {lr:.4g}" for role, lr in rates.items())
+
+
+def _flat(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat.update(_flat(f"{prefix}.{key}", value) if isinstance(value, dict) else {f"{prefix}.{key}": value})
+    return flat
+
+
+def _windows(model: Model) -> str:
+    return "whole context" if set(model.windows.pattern) == {"L"} else f"{model.windows.pattern}, S = {model.windows.short} keys"
+
+
+def _block(model: Model) -> str:
+    parts = [f"norms {'with' if model.norm.weight else 'without'} weights", f"QK norm {model.qk_norm}"]
+    parts += [words for on, words in ((model.embedding_norm, "embedding norm"), (model.application_scalars, "application scalars")) if on]
+    return ", ".join(parts + ([f"softcap {model.softcap:g}"] if model.softcap else []))
+
+
+def _optimizer(recipe: Recipe, model: Model) -> str:
+    differing = {role: group for role, group in recipe.groups.items() if group.model_dump(exclude={"lr", "width_base"}, exclude_none=True)}
+    groups = "".join(f"; {role} {group.model_dump(exclude={'lr', 'width_base'}, exclude_none=True)}" for role, group in differing.items())
+    clip = f"clip {recipe.clip:g}" if recipe.clip else "no clipping"
+    return f"{recipe.optimizer}, betas {recipe.betas[0]:g} {recipe.betas[1]:g}, weight decay {recipe.weight_decay:g}, {clip}{groups}"
