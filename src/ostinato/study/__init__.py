@@ -16,6 +16,7 @@ from ostinato.study.derive import (
     vocab,
 )
 from ostinato.study.fingerprint import fingerprint, run_fingerprint
+from ostinato.study.load import load_study, shipped, sizes, template
 from ostinato.study.points import points
 
 __all__ = [
@@ -28,11 +29,15 @@ __all__ = [
     "head_dim",
     "kv_heads",
     "layer_window",
+    "load_study",
     "model_hidden",
     "optimizer_groups",
     "points",
     "recipe_steps",
     "run_fingerprint",
+    "shipped",
+    "sizes",
+    "template",
     "tied_to",
     "vocab",
 ]

@@ -50,7 +50,11 @@ def model_hidden(model: Model) -> int:
         return hidden
     width = ratio * model.d_model
     if round(width) < 1 or abs(width - round(width)) > 1e-6 * width:
-        raise StudyError(f"mlp ratio {ratio:g} times d_model {model.d_model} is {width:g}", "the MLP has a whole number of channels", f"hidden: {max(1, round(width))}")
+        raise StudyError(
+            f"mlp ratio {ratio:g} times d_model {model.d_model} is {width:g}",
+            "the MLP has a whole number of channels",
+            f"hidden: {max(1, round(width))}",
+        )
     return round(width)
 
 
@@ -61,7 +65,11 @@ def head_dim(model: Model) -> int:
     if model.d_model % model.heads:
         fitting = [heads for heads in range(1, model.d_model + 1) if model.d_model % heads == 0]
         nearest = min(fitting, key=lambda heads: abs(heads - model.heads))
-        raise StudyError(f"{model.heads} heads do not divide d_model {model.d_model}", "head_dim is d_model / heads", f"heads: {nearest}, or give head_dim")
+        raise StudyError(
+            f"{model.heads} heads do not divide d_model {model.d_model}",
+            "head_dim is d_model / heads",
+            f"heads: {nearest}, or give head_dim",
+        )
     return model.d_model // model.heads
 
 
@@ -69,7 +77,11 @@ def kv_heads(model: Model) -> int:
     """Key-value heads. Raises StudyError when they do not divide the query heads."""
     shared = model.heads if model.kv_heads is None else model.kv_heads
     if model.heads % shared:
-        raise StudyError(f"{shared} kv_heads do not divide {model.heads} heads", "each key-value head serves the same number of query heads", "choose a divisor of heads")
+        raise StudyError(
+            f"{shared} kv_heads do not divide {model.heads} heads",
+            "each key-value head serves the same number of query heads",
+            "choose a divisor of heads",
+        )
     return shared
 
 
@@ -79,7 +91,11 @@ def layer_window(model: Model, layer: int, context: int) -> int:
     if layer == len(model.layers) or pattern[(layer - 1) % len(pattern)] == "L":
         return context
     if model.windows.short is None:
-        raise StudyError(f"windows pattern {pattern} has short windows but no width", "S is windows.short keys, the query itself included", "windows: {short: …}")
+        raise StudyError(
+            f"windows pattern {pattern} has short windows but no width",
+            "S is windows.short keys, the query itself included",
+            "windows: {short: …}",
+        )
     return min(model.windows.short, context)
 
 
@@ -111,7 +127,11 @@ def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
     Raises StudyError when neither or both are given, or the file is missing or no tokenizer.json.
     """
     if (tokenizer.bpe is None) == (tokenizer.file is None):
-        raise StudyError("tokenizer gives " + ("neither bpe nor file" if tokenizer.bpe is None else "both bpe and file"), "a tokenizer is trained or read", "tokenizer: {bpe: 1024}")
+        raise StudyError(
+            "tokenizer gives " + ("neither bpe nor file" if tokenizer.bpe is None else "both bpe and file"),
+            "a tokenizer is trained or read",
+            "tokenizer: {bpe: 1024}",
+        )
     if tokenizer.bpe is not None:
         return tokenizer.bpe
     path = (base or Path()) / Path(tokenizer.file).expanduser()
@@ -122,20 +142,36 @@ def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
         ids += [added["id"] for added in content.get("added_tokens", [])]
         return max(ids) + 1
     except OSError as error:
-        raise StudyError(f"tokenizer file {path}: {error.strerror or error}", "file is the path of a tokenizer.json", "correct the path, or train one: tokenizer: {bpe: 1024}") from None
+        raise StudyError(
+            f"tokenizer file {path}: {error.strerror or error}",
+            "file is the path of a tokenizer.json",
+            "correct the path, or train one: tokenizer: {bpe: 1024}",
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StudyError(f"tokenizer file {path} is no tokenizer.json", "file is what the tokenizers library saves, with model.vocab", "save it with Tokenizer.save, or train one: tokenizer: {bpe: 1024}") from None
+        raise StudyError(
+            f"tokenizer file {path} is no tokenizer.json",
+            "file is what the tokenizers library saves, with model.vocab",
+            "save it with Tokenizer.save, or train one: tokenizer: {bpe: 1024}",
+        ) from None
 
 
 def recipe_steps(recipe: Recipe) -> Steps:
     """The budget in whole steps: batch rounded down to whole rows, tokens to whole steps. Raises StudyError below one of either."""
     rows = recipe.batch // recipe.context
     if rows < 1:
-        raise StudyError(f"batch {recipe.batch:,} is less than one row of context {recipe.context:,}", "a step holds whole rows", f"batch: {recipe.context}, or more")
+        raise StudyError(
+            f"batch {recipe.batch:,} is less than one row of context {recipe.context:,}",
+            "a step holds whole rows",
+            f"batch: {recipe.context}, or more",
+        )
     per_step = rows * recipe.context
     steps = recipe.tokens // per_step
     if steps < 1:
-        raise StudyError(f"tokens {recipe.tokens:,} are fewer than one step of {per_step:,}", "training takes at least one step", f"tokens: {per_step}, or more")
+        raise StudyError(
+            f"tokens {recipe.tokens:,} are fewer than one step of {per_step:,}",
+            "training takes at least one step",
+            f"tokens: {per_step}, or more",
+        )
     return Steps(steps, rows, per_step, steps * per_step)
 
 
@@ -152,7 +188,11 @@ def optimizer_groups(recipe: Recipe, model: Model) -> dict[str, GroupResolved]:
         width_base = given.pop("width_base", None)
         given = {"kind": kind, "lr": recipe.lr, "betas": recipe.betas, "eps": recipe.eps, "weight_decay": recipe.weight_decay} | given
         if given["kind"] == "muon" and role not in MUON_ROLES:
-            raise StudyError(f"groups: {role} asks for muon", f"Muon is for 2-D matrices inside layers: {', '.join(MUON_ROLES)}", f"{role}: {{kind: adamw}}")
+            raise StudyError(
+                f"groups: {role} asks for muon",
+                f"Muon is for 2-D matrices inside layers: {', '.join(MUON_ROLES)}",
+                f"{role}: {{kind: adamw}}",
+            )
         if width_base is not None:
             given["lr"] *= (model.d_model / width_base) ** -0.5
         resolved[role] = GroupResolved(**given)

@@ -48,8 +48,15 @@ def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     model["tie"] = sorted([layer, part, owner] for (layer, part), owner in tied_to(arm.model).items())
     model["applications"] = [[application.layer, application.part] for application in arm_applications(arm.model)]
     recipe = arm.recipe.model_dump(mode="json", exclude=MEMORY_ONLY)
-    return {"rules": RULES, "model": model, "recipe": recipe, "document_mask": arm.data.document_mask,
-            "packing": [arm.data.packing, arm.data.buffer if arm.data.packing == "best-fit" else None], "data": data_fingerprint, "seed": seed}  # fmt: skip
+    return {
+        "rules": RULES,
+        "model": model,
+        "recipe": recipe,
+        "document_mask": arm.data.document_mask,
+        "packing": [arm.data.packing, arm.data.buffer if arm.data.packing == "best-fit" else None],
+        "data": data_fingerprint,
+        "seed": seed,
+    }
 
 
 def run_fingerprint(arm: Arm, seed: int, data_fingerprint: str) -> str:

@@ -68,12 +68,16 @@ class Norm(Record):
 
 
 class Windows(Record):
-    pattern: str = Field("L", pattern="^[SL]+$", description="repeated over the layers: S short, L the whole context; the last layer is always L")
+    pattern: str = Field(
+        "L", pattern="^[SL]+$", description="repeated over the layers: S short, L the whole context; the last layer is always L"
+    )
     short: Count | None = Field(None, ge=1, description="keys a query may see in S, itself included")
 
 
 class Init(Record):
-    rule: Literal["normal", "loop2"] = Field("normal", description="normal: N(0, std) on every matrix and table; loop2: as published, output projections at 0")
+    rule: Literal["normal", "loop2"] = Field(
+        "normal", description="normal: N(0, std) on every matrix and table; loop2: as published, output projections at 0"
+    )
     std: Real = Field(0.02, gt=0)
 
 
@@ -84,7 +88,9 @@ def _map_text(value: Any) -> Any:
 
 class Model(Record):
     family: Literal["llama", "loop2"] = Field("llama", description="sets the defaults of the keys below")
-    layers: Annotated[tuple[LayerKind, ...], BeforeValidator(layer_kinds)] = Field(description="how many (4), or which kinds (2 x (gdn gdn gqa))")
+    layers: Annotated[tuple[LayerKind, ...], BeforeValidator(layer_kinds)] = Field(
+        description="how many (4), or which kinds (2 x (gdn gdn gqa))"
+    )
     d_model: Count = Field(ge=1)
     heads: Count = Field(ge=1)
     kv_heads: Count | None = Field(None, ge=1, description="grouped queries; default: heads")
@@ -101,11 +107,15 @@ class Model(Record):
     application_scalars: Switch = Field(False, description="x = a x + b x0 before every application, a and b its own")
     softcap: Real | None = Field(None, gt=0, description="logits become c tanh(z / c)")
     tie_embeddings: Switch = Field(True, description="the head is the embedding")
-    schedule: Annotated[str | None, BeforeValidator(_map_text)] = Field(None, description="the order in which layers run; default: each once")
+    schedule: Annotated[str | None, BeforeValidator(_map_text)] = Field(
+        None, description="the order in which layers run; default: each once"
+    )
     passes: Count | None = Field(None, ge=1, description="the value of {r} in the schedule")
     inject: Literal["none", "add"] = Field("none", description="what a later pass of a group sees again: nothing, or x = h + e")
     tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
-    residual_scaling: Literal["none", "unique", "effective"] = Field("none", description="scale output projections at the start by 1/sqrt(2 depth)")
+    residual_scaling: Literal["none", "unique", "effective"] = Field(
+        "none", description="scale output projections at the start by 1/sqrt(2 depth)"
+    )
     init: Init = Init()
 
     @model_validator(mode="before")
@@ -157,12 +167,18 @@ class Recipe(Record):
     lr_schedule: LrSchedule = LrSchedule()
     clip: Real | None = Field(None, gt=0, description="largest norm of the whole gradient")
     dtype: Literal["float32", "bfloat16"] = "float32"
-    activation_checkpointing: Switch = Field(False, description="keep only the input of every application; changes memory and time, not results")
+    activation_checkpointing: Switch = Field(
+        False, description="keep only the input of every application; changes memory and time, not results"
+    )
 
 
 class Evaluate(Record):
-    every: str | None = Field(None, description="tokens between measurements: 100k, or 100M, and every 5M from 150M to 200M; the end is always one")
-    windows: Literal["documents", "rows"] = Field("documents", description="each document on its own, every target once; or packed rows as in training")
+    every: str | None = Field(
+        None, description="tokens between measurements: 100k, or 100M, and every 5M from 150M to 200M; the end is always one"
+    )
+    windows: Literal["documents", "rows"] = Field(
+        "documents", description="each document on its own, every target once; or packed rows as in training"
+    )
     context: Count | None = Field(None, ge=1, description="default: the recipe's")
     stride: Count | None = Field(None, ge=1, description="new targets a window, for documents; default: half the context")
     targets: Count | None = Field(None, ge=1, description="at most this many targets of each part (whole documents or rows)")

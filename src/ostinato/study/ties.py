@@ -22,7 +22,9 @@ def resolve(tie: Mapping[str, str], kinds: Sequence[str]) -> dict[tuple[int, str
         to, to_parts = _places(target, len(kinds))
         origin, from_parts = _places(source, len(kinds))
         if to_parts != from_parts:
-            raise StudyError(f"tie {target!r}: {source!r} is another sublayer", _RULE, f"write {source.split(':')[0]}:{target.partition(':')[2] or ''}")
+            raise StudyError(
+                f"tie {target!r}: {source!r} is another sublayer", _RULE, f"write {source.split(':')[0]}:{target.partition(':')[2] or ''}"
+            )
         if len(origin) == 1:
             origin = origin * len(to)
         if len(to) != len(origin):
@@ -63,6 +65,8 @@ def _owner(place: tuple[int, str], direct: dict[tuple[int, str], int]) -> int:
     while (layer, part) in direct:
         layer = direct[layer, part]
         if layer in seen:
-            raise StudyError(f"tie: the {part} of layers {', '.join(map(str, seen))} are tied in a circle", _RULE, "let one of them own its parameters")
+            raise StudyError(
+                f"tie: the {part} of layers {', '.join(map(str, seen))} are tied in a circle", _RULE, "let one of them own its parameters"
+            )
         seen.append(layer)
     return layer

@@ -1,0 +1,206 @@
+"""What the types cannot say: references, divisibility, schedules, ties, windows, budgets. Each problem with the line that made it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ostinato.errors import OstinatoError
+from ostinato.study import derive
+from ostinato.study.fingerprint import fingerprint, run_identity
+from ostinato.study.points import clauses
+from ostinato.study.problems import Problem
+from ostinato.study.records import Arm, Evaluate, Recipe, Study
+from ostinato.study.resolve import Resolved
+
+
+def check(resolved: Resolved) -> Iterator[Problem]:
+    """Every problem of a resolved study, arm by arm and as a whole."""
+    study = resolved.study
+    for arm in study.arms:
+        locate = _Locate(resolved.written[arm.name], arm.name)
+        yield from _model(arm, locate)
+        yield from _data_and_recipe(arm, locate)
+        yield from _evaluation(arm, study.evaluate, resolved.keys, locate)
+    yield from _whole(study, resolved.keys)
+
+
+class _Locate:
+    """Finds the line of a key of an arm, whether the arm or the study wrote it."""
+
+    def __init__(self, keys: dict[str, Any], arm: str = ""):
+        self.keys, self.arms = keys, (arm,) if arm else ()
+
+    def __call__(self, *paths: str) -> tuple[int | None, str]:
+        """(line, where) of the first of these keys that was written, as recipe.lr; else of the first, without a line."""
+        for path in paths:
+            value: Any = self.keys
+            for step in path.split("."):
+                value = value.get(step) if isinstance(value, dict) else None
+            below = 0
+            while isinstance(value, dict) and value:
+                value, below = next(iter(value.values())), below + 1
+            if hasattr(value, "line"):
+                return value.line, ".".join(value.place[: len(value.place) - below])
+        return None, paths[0]
+
+    def problem(self, paths: tuple[str, ...], what: str, rule: str = "", fix: str = "") -> Problem:
+        line, place = self(*paths)
+        return Problem(line, place, what, rule, fix, self.arms)
+
+    def attempt(self, call: Callable[[], Any], *paths: str) -> Iterator[Problem]:
+        """The problem that a call raises, at the first of these keys that was written."""
+        try:
+            call()
+        except OstinatoError as error:
+            line, place = self(*paths)
+            yield Problem.of(error, line, place, self.arms)
+
+
+def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
+    model = arm.model
+    yield from locate.attempt(lambda: derive.model_hidden(model), "mlp.hidden", "mlp.ratio", "mlp", "d_model")
+    yield from locate.attempt(lambda: derive.kv_heads(model), "kv_heads", "heads")
+    widths = list(locate.attempt(lambda: derive.head_dim(model), "heads", "d_model"))
+    yield from widths
+    if not widths and model.positions == "rope" and derive.head_dim(model) % 2:
+        yield locate.problem(
+            ("head_dim", "heads", "d_model"),
+            f"rope with heads of {derive.head_dim(model)} channels",
+            "rope turns channels in pairs: head_dim is even",
+            f"head_dim: {derive.head_dim(model) + 1}, or positions: alibi",
+        )
+    yield from locate.attempt(lambda: derive.arm_applications(model), "schedule", "passes", "layers")
+    yield from locate.attempt(lambda: derive.tied_to(model), "tie")
+    yield from locate.attempt(
+        lambda: [derive.layer_window(model, layer, 1) for layer in range(1, len(model.layers) + 1)], "windows.pattern", "windows", "family"
+    )
+    if model.value_embeddings != "none":
+        if "gdn" in model.layers:
+            yield locate.problem(
+                ("value_embeddings", "layers"),
+                f"value_embeddings {model.value_embeddings} with gdn layers",
+                "a value embedding is added to the values of attention",
+                "value_embeddings: none",
+            )
+        if model.d_model < derive.GATE_CHANNELS:
+            yield locate.problem(
+                ("d_model",),
+                f"d_model {model.d_model} with value embeddings",
+                f"their gate reads the first {derive.GATE_CHANNELS} channels",
+                f"d_model: {derive.GATE_CHANNELS}, or more",
+            )
+    if model.residual_scaling != "none" and model.init.rule == "loop2":
+        yield locate.problem(
+            ("residual_scaling", "init.rule"),
+            f"residual_scaling {model.residual_scaling} with init loop2",
+            "it scales output projections, and loop2 starts them at 0",
+            "residual_scaling: none, or init: {rule: normal}",
+        )
+
+
+def _data_and_recipe(arm: Arm, locate: _Locate) -> Iterator[Problem]:
+    recipe, data = arm.recipe, arm.data
+    if (data.tokenizer.bpe is None) == (data.tokenizer.file is None):
+        yield from locate.attempt(
+            lambda: derive.vocab(data.tokenizer), "data.tokenizer.file", "data.tokenizer.bpe", "data.tokenizer", "data"
+        )
+    yield from locate.attempt(lambda: derive.recipe_steps(recipe), *_budget_keys(recipe))
+    yield from locate.attempt(lambda: derive.optimizer_groups(recipe, arm.model), "recipe.groups", "recipe.optimizer")
+    if recipe.micro_batch is not None and recipe.micro_batch < recipe.context:
+        yield locate.problem(
+            ("recipe.micro_batch",),
+            f"micro_batch {recipe.micro_batch:,} is less than one row of context {recipe.context:,}",
+            "a forward pass holds whole rows",
+            f"micro_batch: {recipe.context}",
+        )
+    rates = recipe.lr_schedule
+    if rates.warmup + rates.decay > 1 + 1e-9:
+        yield locate.problem(
+            ("recipe.lr_schedule.decay", "recipe.lr_schedule.warmup"),
+            f"warmup {rates.warmup:g} and decay {rates.decay:g} are more than the whole run",
+            "both are shares of the tokens, and do not overlap",
+            f"decay: {1 - rates.warmup:g}",
+        )
+    if len(set(arm.seeds)) < len(arm.seeds) or not arm.seeds:
+        yield locate.problem(
+            ("seeds",),
+            "no seed" if not arm.seeds else f"seeds {', '.join(map(str, arm.seeds))} name one twice",
+            "each seed is one run",
+            "seeds: [1, 2]",
+        )
+    for seed in set(arm.seed_names) - set(arm.seeds):
+        yield locate.problem(
+            ("seed_names",), f"seed_names names seed {seed}", f"the seeds here are {', '.join(map(str, arm.seeds))}", "name one of these"
+        )
+
+
+def _budget_keys(recipe: Recipe) -> tuple[str, ...]:
+    small = recipe.batch < recipe.context
+    return ("recipe.batch", "recipe.context") if small else ("recipe.tokens", "recipe.batch")
+
+
+def _evaluation(arm: Arm, evaluate: Evaluate, keys: dict[str, Any], locate: _Locate) -> Iterator[Problem]:
+    context = evaluate.context or arm.recipe.context
+    at = _Locate(keys)
+    if arm.model.positions == "learned" and context > arm.recipe.context:
+        yield locate.problem(
+            ("positions",),
+            f"learned positions for {arm.recipe.context:,} tokens, measured at {context:,}",
+            "there is one row of positions a token of the recipe's context",
+            f"evaluate: {{context: {arm.recipe.context}}}",
+        )
+    if evaluate.stride is not None and evaluate.windows == "documents" and evaluate.stride > context:
+        yield at.problem(
+            ("evaluate.stride",),
+            f"stride {evaluate.stride:,} is more than the context {context:,}",
+            "every target is measured once",
+            f"stride: {context // 2 or 1}",
+        )
+    if evaluate.batch < context:
+        yield at.problem(
+            ("evaluate.batch", "evaluate.context"),
+            f"batch {evaluate.batch:,} is less than one window of {context:,}",
+            "a forward pass holds whole windows",
+            f"batch: {context}",
+        )
+
+
+def _whole(study: Study, keys: dict[str, Any]) -> Iterator[Problem]:
+    locate = _Locate(keys)
+    names = [arm.name for arm in study.arms]
+    if study.reference not in names:
+        near = difflib.get_close_matches(study.reference, names, n=1)
+        line = getattr(keys.get("reference"), "line", None)
+        yield Problem(
+            line,
+            "reference",
+            f"{study.reference!r} is no arm",
+            "gains are taken against an arm of this study",
+            near[0] if near else f"one of {', '.join(names[:8])}",
+        )
+    yield from locate.attempt(lambda: clauses(study.evaluate.every), "evaluate.every")
+    yield from locate.attempt(lambda: clauses(study.checkpoints.every), "checkpoints.every")
+    if study.evaluate.stride is not None and study.evaluate.windows == "rows":
+        yield locate.problem(
+            ("evaluate.stride",),
+            "stride with windows: rows",
+            "rows follow each other; a stride is for documents",
+            "leave stride out, or windows: documents",
+        )
+    called = [*names, *(name for arm in study.arms for name in arm.seed_names.values())]
+    for name in sorted({name for name in called if called.count(name) > 1}):
+        yield Problem(None, "arms", f"the name {name!r} is given twice", "an arm or a run has one name", "rename it in seed_names")
+
+
+def same_arms(study: Study) -> list[str]:
+    """A warning for arms that are one and the same run."""
+    found: dict[str, str] = {}
+    warnings = []
+    for arm in study.arms:
+        identity = fingerprint([run_identity(arm, 0, ""), arm.data])
+        if identity in found:
+            warnings.append(f"arms {found[identity]} and {arm.name} are the same model with the same recipe: they share their runs")
+        found.setdefault(identity, arm.name)
+    return warnings

@@ -1,0 +1,100 @@
+"""Which keys may stand where in a study file; built from the records, so that a key has one home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, cached_property
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from ostinato.study.numbers import Count
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Model, Recipe, Record, Study
+
+OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent")
+"""Keys of an arm that are no model keys."""
+
+
+class Leaf:
+    """One value, or a list of values, read as its field says."""
+
+    def __init__(self, field: FieldInfo):
+        self.field = field
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        metadata = tuple(self.field.metadata)
+        return TypeAdapter(Annotated[(self.field.annotation, *metadata)] if metadata else self.field.annotation)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that a key with a fixed choice takes."""
+        return get_args(self.field.annotation) if get_origin(self.field.annotation) is Literal else ()
+
+
+class Named:
+    """A mapping whose keys the user chooses (arms, sizes, ties) or that are limited to `allowed`; every value has one shape."""
+
+    def __init__(self, inner: Shape, key: str, allowed: tuple[str, ...] = ()):
+        self.inner, self.key, self.allowed = inner, key, allowed
+
+
+class Keys:
+    """A section with fixed keys."""
+
+    def __init__(self, keys: dict[str, Shape]):
+        self.keys = keys
+
+
+Shape = Leaf | Named | Keys
+
+
+def _of(record: type[Record], *names: str) -> dict[str, Shape]:
+    fields = record.model_fields
+    return {name: _shape(fields[name]) for name in names or fields}
+
+
+def _shape(field: FieldInfo) -> Shape:
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Record):
+        return Keys(_of(field.annotation))
+    if get_origin(field.annotation) is dict:
+        key, value = get_args(field.annotation)
+        return Named(
+            _shape(FieldInfo(annotation=value)),
+            "role" if get_origin(key) is Literal else "name",
+            get_args(key) if get_origin(key) is Literal else (),
+        )
+    return Leaf(field)
+
+
+def as_list(value: Any) -> Any:
+    """`seeds: 1` means `seeds: [1]`."""
+    return [value] if isinstance(value, (str, int)) else value
+
+
+@cache
+def study_keys() -> Keys:
+    """The shape of a whole study file."""
+    seeds = Leaf(FieldInfo.from_annotation(Annotated[tuple[Annotated[Count, Field(ge=0)], ...], BeforeValidator(as_list)]))
+    arm = Keys(_of(Model) | _of(Arm, "recipe", "data", "seed_names", "note", "contingent") | {"seeds": seeds})
+    top = _of(Study, "question", "about", "source", "ours", "reference") | {
+        "data": Keys(_of(Data)),
+        "recipe": Keys(_of(Recipe)),
+        "model": Keys(_of(Model)),
+        "arms": Named(arm, "arm"),
+        "seeds": seeds,
+        "evaluate": Keys(_of(Evaluate)),
+        "checkpoints": Keys(_of(Checkpoints)),
+    }
+    return Keys(top | {"sizes": Named(Keys(top), "size")})
+
+
+def homes(shape: Shape, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every place at which a key may stand; a name that the user chooses is written as <arm>, <size>, <role>."""
+    if isinstance(shape, Keys):
+        for key, inner in shape.keys.items():
+            yield (*place, key)
+            yield from homes(inner, (*place, key))
+    elif isinstance(shape, Named):
+        yield from homes(shape.inner, (*place, f"<{shape.key}>"))
