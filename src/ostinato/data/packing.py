@@ -1,0 +1,143 @@
+"""Rows of context + 1 tokens out of a part's documents, packed once and cached.
+
+contiguous: one unbroken stream; row i is tokens i*context .. i*context + context, so that every token but the first is a target once.
+            A row may begin in the middle of a document. What does not fill a row at the end is left out.
+best-fit:   every row begins with BOS. Of the documents in a buffer, take the largest that fits what is left of the row; when none
+            fits, crop the shortest to fill it, and drop its remainder (as the trainers that seed the loop2 study do). Of documents
+            equally long, the earlier. What does not fill a row at the end is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from array import array
+from bisect import bisect_left, insort
+from pathlib import Path
+
+import numpy as np
+
+from ostinato.data.prepared import Prepared, check_files, checksums
+from ostinato.errors import DataError
+from ostinato.files import lock, new_folder, write_atomic
+
+_VERSION = 1
+_CHUNK = 1 << 22  # tokens gathered at a time
+
+
+def rows(prepared: Prepared, part: str, context: int) -> np.ndarray:
+    """The packed rows of a part: [N, context + 1], read-only, memory-mapped (contiguous rows overlap by one token in memory).
+
+    Raises DataError when the part is shorter than one row.
+    """
+    if context < 1:
+        raise DataError(f"context {context}", "a row has at least one target", "set context to 1 or more")
+    width, length = context + 1, int(prepared.doc_starts(part)[-1])
+    if length < width:
+        raise DataError(
+            f"the {part} part has {length:,} tokens, fewer than one row of {width:,}",
+            "a row is context + 1 tokens",
+            "give more text, a larger share for this part, or a smaller context",
+        )
+    if prepared.data.packing == "contiguous":
+        stream = prepared.tokens(part)
+        view = np.lib.stride_tricks.sliding_window_view(stream, width)[::context]
+        return view
+    found = np.load(_packed(prepared, part, context) / "rows.npy", mmap_mode="r")
+    if not len(found):
+        raise DataError(
+            f"the {part} part, {length:,} tokens, fills no row of {width:,}",
+            "best-fit rows are filled to the last token",
+            "give more text, a larger share for this part, or a smaller context",
+        )
+    return found
+
+
+def origins(prepared: Prepared, part: str, context: int) -> np.ndarray:
+    """Where in the part's stream each cell of `rows` comes from: int64 [N, context + 1]."""
+    count = len(rows(prepared, part, context))
+    if prepared.data.packing == "contiguous":
+        return np.arange(count)[:, None] * context + np.arange(context + 1)
+    segments = np.load(_packed(prepared, part, context) / "segments.npy")
+    return _sources(segments).reshape(count, context + 1)
+
+
+def best_fit(lengths: np.ndarray, width: int, buffer: int) -> np.ndarray:
+    """(document, tokens taken) in the order in which they fill rows of `width`: int64 [S, 2]; the last row is full.
+
+    lengths: tokens of each document, BOS included.
+    """
+    documents, taken = array("q"), array("q")
+    waiting: list[int] = []  # length << 40 | document, sorted: the documents in the buffer
+    following, room, whole = 0, width, 0
+    sizes = lengths.tolist()
+    while True:
+        while len(waiting) < buffer and following < len(sizes):
+            insort(waiting, sizes[following] << 40 | following)
+            following += 1
+        if not waiting:
+            break
+        place = bisect_left(waiting, (room + 1) << 40) - 1  # the largest that fits, of these the latest
+        if place >= 0:
+            place = bisect_left(waiting, waiting[place] >> 40 << 40)  # and of equally long ones the earliest
+            entry = waiting.pop(place)
+            length = entry >> 40
+        else:
+            entry = waiting.pop(0)
+            length = room
+        documents.append(entry & (1 << 40) - 1)
+        taken.append(length)
+        room -= length
+        if not room:
+            room, whole = width, len(documents)
+    return np.stack([np.array(documents[:whole], np.int64), np.array(taken[:whole], np.int64)], 1)
+
+
+def _packed(prepared: Prepared, part: str, context: int) -> Path:
+    """The folder with rows.npy [N, context + 1] and segments.npy [S, 2] = (start in the stream, tokens); made when missing."""
+    given = [_VERSION, prepared.text_fingerprint, part, context, prepared.data.buffer]
+    path = prepared.cache / "packed" / hashlib.sha256(json.dumps(given).encode()).hexdigest()[:32]
+    if not path.exists():
+        with lock(path.with_suffix(".lock")):
+            if not path.exists():
+                for scratch in path.parent.glob(f".{path.name}.*"):
+                    shutil.rmtree(scratch, ignore_errors=True)
+                with new_folder(path) as folder:
+                    _pack(folder, prepared, part, context)
+                    write_atomic(folder / "manifest.json", json.dumps({"given": given, "files": checksums(folder)}))
+    try:
+        files = json.loads((path / "manifest.json").read_text())["files"]
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"{path / 'manifest.json'} cannot be read ({error})", "packed rows come with their manifest", f"rm -r {path}   then try again"
+        ) from None
+    check_files(path, files)
+    return path
+
+
+def _pack(folder: Path, prepared: Prepared, part: str, context: int) -> None:
+    starts, stream = prepared.doc_starts(part), prepared.tokens(part)
+    picked = best_fit(np.diff(starts), context + 1, prepared.data.buffer)
+    segments = np.stack([starts[picked[:, 0]], picked[:, 1]], 1)
+    np.save(folder / "segments.npy", segments)
+    count = int(segments[:, 1].sum()) // (context + 1)
+    if not count:
+        np.save(folder / "rows.npy", np.zeros((0, context + 1), stream.dtype))
+        return
+    out = np.lib.format.open_memmap(folder / "rows.npy", "w+", stream.dtype, (count, context + 1))
+    flat = out.reshape(-1)
+    ends = np.cumsum(segments[:, 1])
+    first = done = 0
+    while done < len(flat):
+        last = max(first + 1, int(np.searchsorted(ends, done + _CHUNK, "right")))
+        upto = int(ends[last - 1])
+        flat[done:upto] = stream[_sources(segments[first:last])]
+        first, done = last, upto
+    out.flush()
+
+
+def _sources(segments: np.ndarray) -> np.ndarray:
+    """The stream index of every token of consecutive segments: int64 [sum of their tokens]."""
+    begins = np.cumsum(segments[:, 1]) - segments[:, 1]
+    return np.repeat(segments[:, 0] - begins, segments[:, 1]) + np.arange(int(segments[:, 1].sum()))

@@ -1,0 +1,253 @@
+"""The tokenizer: a byte-level BPE trained on the training part, or a tokenizer.json; its BOS; the bytes of every token.
+
+Byte-level BPE (Sennrich et al., arXiv 1508.07909; bytes as in GPT-2). Words are split as GPT-4 does, numbers in at most two digits,
+and a run of one kind is cut at a fixed length, so that time stays linear in the text whatever the text is.
+
+A token's bytes are read from the token itself, never by decoding it: a token may be part of a character. Special tokens have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostinato.errors import DataError
+
+BOS = "<|bos|>"
+BOS_NAMES = (BOS, "<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>")
+# contractions; a word with the character before it; two digits; punctuation and the line ends after it; line ends; spaces
+SPLIT = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}{1,64}|\p{N}{1,2}| ?[^\s\p{L}\p{N}]{1,16}[\r\n]{0,16}"
+    r"|\s{0,64}[\r\n]|\s{1,64}(?!\S)|\s{1,64}"
+)
+LONG = 1 << 20  # characters of one document encoded at a time by a trained tokenizer
+_CUT = re.compile(r"\n(?=\S)")
+_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The character that stands for each byte in a byte-level vocabulary: printable Latin-1 is itself, the rest follow from U+0100."""
+    itself = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in set(itself)]
+    return {chr(byte): byte for byte in itself} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer as this project uses it: text to ids without specials, ids to bytes, and one BOS that no text produces.
+
+    `json` is the tokenizer.json in the form used here; `policies` says in words what was decided about BOS and bytes.
+    """
+
+    json: str
+    bos: int
+    trained: bool
+    policies: dict[str, str]
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.json.encode()).hexdigest()
+
+    @cached_property
+    def engine(self) -> Any:
+        """The `tokenizers.Tokenizer`, set so that text which spells a special token is plain text."""
+        from tokenizers import Tokenizer
+
+        engine = Tokenizer.from_str(self.json)
+        engine.encode_special_tokens = True
+        return engine
+
+    @cached_property
+    def token_texts(self) -> tuple[bytes, ...]:
+        """The bytes of every token [V]; empty for special tokens and for ids without a token."""
+        return _token_texts(json.loads(self.json))
+
+    @cached_property
+    def token_bytes(self) -> np.ndarray:
+        """How many bytes every token stands for: int32 [V], 0 for special tokens."""
+        return np.array([len(text) for text in self.token_texts], np.int32)
+
+    @cached_property
+    def literals(self) -> tuple[bytes, ...]:
+        """How the special tokens are spelt, as text might spell them."""
+        return tuple(token["content"].encode() for token in json.loads(self.json)["added_tokens"] if token["special"])
+
+    @property
+    def size(self) -> int:
+        return len(self.token_texts)
+
+    @cached_property
+    def prefix(self) -> int:
+        """Bytes that the tokenizer puts before every text and that are not in it (1 for a SentencePiece-like dummy space)."""
+        return int(self.token_bytes[self.engine.encode("a", add_special_tokens=False).ids].sum()) - 1
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without BOS."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without BOS, on all cores. A long text is cut where the split of words would cut it anyway."""
+        pieces: list[str] = []
+        counts: list[int] = []
+        for text in texts:
+            before = len(pieces)
+            pieces.extend(_pieces(text) if self.trained and len(text) > LONG else [text])
+            counts.append(len(pieces) - before)
+        fast = getattr(self.engine, "encode_batch_fast", self.engine.encode_batch)
+        encodings = iter(fast(pieces, add_special_tokens=False))
+        return [[token for _ in range(count) for token in next(encodings).ids] for count in counts]
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return b"".join(self.token_texts[int(token)] for token in ids)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of ids; special tokens vanish, and bytes that are no character (a part of one) become U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > LONG:
+        cut = _CUT.search(text, start + LONG)
+        if not cut:
+            break
+        yield text[start : cut.end()]
+        start = cut.end()
+    yield text[start:]
+
+
+def train(size: int, texts: Iterable[str]) -> Vocabulary:
+    """A byte-level BPE of exactly `size` entries, BOS (id 0) and the 256 bytes among them. Raises DataError when the text is too small."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    engine = Tokenizer(models.BPE())
+    engine.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(SPLIT), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    engine.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[BOS], initial_alphabet=sorted(_byte_alphabet()), show_progress=False)
+    engine.train_from_iterator(texts, trainer)
+    got = engine.get_vocab_size()
+    if got != size:
+        raise DataError(
+            f"the training part yields a vocabulary of {got:,} entries, not {size:,}",
+            "a trained tokenizer has exactly as many entries as the study says",
+            f"set tokenizer: {{bpe: {got}}} or smaller, or give more text",
+        )
+    policies = {"bos": f"{BOS}, id 0, reserved when the vocabulary was trained; no text produces it", "bytes": "byte-level"}
+    return Vocabulary(engine.to_str(), 0, True, policies)
+
+
+def load(path: Path) -> Vocabulary:
+    """An existing tokenizer.json, with its own BOS or one added to it. Raises DataError when its tokens do not stand for bytes."""
+    where = f"tokenizer {path}"
+    try:
+        source = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(
+            f"{where} cannot be read: {error.strerror}", "tokenizer: {file: …} names a tokenizer.json", "check the path"
+        ) from None
+    except ValueError as error:
+        raise DataError(
+            f"{where} is not JSON ({error})", "tokenizer: {file: …} names a tokenizer.json", "fetch or write the file again"
+        ) from None
+    if not isinstance(source, dict) or not isinstance(source.get("model"), dict) or "vocab" not in source["model"]:
+        raise DataError(
+            f"{where} has no vocabulary",
+            "a tokenizer.json of the tokenizers library",
+            "name that file, not tokenizer_config.json or a model file",
+        )
+    name, why = _find_bos(source)
+    added = source.setdefault("added_tokens", [])
+    vocab = source["model"]["vocab"]
+    entry = next((token for token in added if token["content"] == name), None)
+    if entry is None:
+        known = vocab.get(name) if isinstance(vocab, dict) else None
+        entry = {"id": _size(source) if known is None else known, "content": name, "single_word": False, "lstrip": False, "rstrip": False}
+        added.append(entry)
+    entry["special"], entry["normalized"] = True, False
+    source["truncation"] = source["padding"] = None  # a tokenizer.json may carry both, and would cut documents silently
+    if source["model"].get("dropout") is not None:
+        source["model"]["dropout"] = None  # else the same text would be encoded differently each time
+    kind = _kind(source)
+    if kind is None:
+        raise DataError(
+            f"{where}: its tokens do not stand for bytes (model {source['model'].get('type')}, neither byte-level nor with byte fallback)",
+            "bits per byte need the bytes of every token",
+            "use a byte-level BPE, or train one with tokenizer: {bpe: 8192}",
+        )
+    vocabulary = Vocabulary(json.dumps(source, ensure_ascii=False), int(entry["id"]), False, {"bos": why, "bytes": kind})
+    try:
+        _ = vocabulary.engine
+    except Exception as error:  # the library raises bare Exception
+        raise DataError(
+            f"{where} cannot be loaded ({error})", "a tokenizer.json of the tokenizers library", "fetch or write the file again"
+        ) from None
+    return vocabulary
+
+
+def _find_bos(source: dict[str, Any]) -> tuple[str, str]:
+    """The content of the token that begins a document, and why it is that one."""
+    for processor in _walk(source.get("post_processor")):
+        first = (processor.get("single") or [{}])[0] if processor.get("type") == "TemplateProcessing" else {}
+        if "SpecialToken" in first:
+            token = processor["special_tokens"][first["SpecialToken"]["id"]]["tokens"][0]
+            return token, f"{token}, which the tokenizer itself puts first; added once by us, not by its template"
+    vocab = source["model"]["vocab"]
+    known = {token["content"] for token in source.get("added_tokens", [])} | (set(vocab) if isinstance(vocab, dict) else set())
+    for name in BOS_NAMES:
+        if name in known:
+            return name, f"{name}, found in the vocabulary"
+    return BOS, f"{BOS}, added to the vocabulary, which had none of {', '.join(BOS_NAMES)}"
+
+
+def _walk(part: Any) -> Iterator[dict[str, Any]]:
+    """A component of a tokenizer.json and the members of its sequences."""
+    if isinstance(part, dict):
+        yield part
+        for key in ("normalizers", "pretokenizers", "processors", "decoders"):
+            for member in part.get(key, []):
+                yield from _walk(member)
+
+
+def _kind(source: dict[str, Any]) -> str | None:
+    parts = [part.get("type") for name in ("pre_tokenizer", "decoder", "normalizer") for part in _walk(source.get(name))]
+    if "ByteLevel" in parts:
+        return "byte-level"
+    return "byte fallback" if source["model"].get("byte_fallback") else None
+
+
+def _entries(source: dict[str, Any]) -> dict[str, int]:
+    vocab = source["model"]["vocab"]
+    return dict(vocab) if isinstance(vocab, dict) else {entry[0]: i for i, entry in enumerate(vocab)}
+
+
+def _size(source: dict[str, Any]) -> int:
+    return 1 + max([*_entries(source).values(), *(token["id"] for token in source.get("added_tokens", []))])
+
+
+def _token_texts(source: dict[str, Any]) -> tuple[bytes, ...]:
+    texts = [b""] * _size(source)
+    alphabet = _byte_alphabet() if _kind(source) == "byte-level" else None
+    for token, index in _entries(source).items():
+        if alphabet is not None:
+            texts[index] = bytes(alphabet[c] for c in token) if all(c in alphabet for c in token) else token.encode()
+        elif match := _FALLBACK.fullmatch(token):
+            texts[index] = bytes([int(match[1], 16)])
+        else:
+            texts[index] = token.replace("\u2581", " ").encode()
+    for token in source.get("added_tokens", []):
+        texts[token["id"]] = b"" if token.get("special") else token["content"].encode()
+    return tuple(texts)
+
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")  # else the library warns, and stops using threads, after a fork
