@@ -1,0 +1,94 @@
+"""Where and how a run is computed: device, number format, threads, compilation, and what of it repeats bit for bit.
+
+On a CPU with a fixed number of threads every operation used here is deterministic, and torch is told to refuse any that
+is not. On a GPU the gradients of look-up tables and of some attention kernels add in no fixed order: a resumed run goes
+on from the same bits, and may part from an unbroken one by rounding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ostinato.errors import TrainingError
+from ostinato.model.decoder import Decoder
+from ostinato.model.masks import Masks
+from ostinato.study.derive import head_dim
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The choices of one session. Weights are float32 always; with bfloat16 the products run in it."""
+
+    device: torch.device
+    dtype: str
+    threads: int
+    compiled: bool
+
+    @property
+    def compute_dtype(self) -> torch.dtype | None:
+        """Of matrix products and attention (None: that of the weights)."""
+        return torch.bfloat16 if self.dtype == "bfloat16" else None
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same step always gives the same bits on this machine."""
+        return self.device.type == "cpu"
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """Threads and determinism as chosen, and as before afterwards."""
+        threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+        fill = torch.utils.deterministic.fill_uninitialized_memory
+        torch.set_num_threads(self.threads)
+        torch.use_deterministic_algorithms(self.deterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # it would write every buffer twice
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(strict)
+            torch.utils.deterministic.fill_uninitialized_memory = fill
+
+    def line(self, decoder: Decoder, context: int, document_mask: bool, kernels: str) -> str:
+        """One line for the log: device, number format, attention, optimizer kernels, threads, determinism."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} of {os.cpu_count()} threads"
+        repeats = "bit for bit repeatable" if self.deterministic else "repeatable up to rounding (table gradients, attention backward)"
+        compiled = ", compiled" if self.compiled else ""
+        return (f"{self.device} ({name}), products in {self.dtype}{compiled}; attention {attention(decoder, context, document_mask)}; "
+                f"{kernels}; {repeats}")  # fmt: skip
+
+
+def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Machine:
+    """auto takes the GPU when there is one. threads: of the CPU (None: as torch has them).
+
+    Raises TrainingError for a device that is not there, or for compilation without a GPU.
+    """
+    if device not in DEVICES:
+        raise TrainingError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
+    if threads is not None and threads < 1:
+        raise TrainingError(f"{threads} threads", "a run has at least one thread", "give threads 1, or leave it out")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise TrainingError("device cuda", "this machine has no GPU that torch can use", "use device auto or cpu")
+    found = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    if compiled and found != "cuda":
+        raise TrainingError("compilation on a CPU", "models are compiled for a GPU only", "leave out the choice to compile")
+    return Machine(torch.device(found), dtype, threads or torch.get_num_threads(), compiled)
+
+
+def attention(decoder: Decoder, context: int, document_mask: bool) -> str:
+    """Which attention backend each window of the model gets in training."""
+    documents = torch.zeros(1, context, dtype=torch.int64, device=decoder.embedding.weight.device) if document_mask else None
+    masks = Masks(decoder.backend, queries=context, device=decoder.embedding.weight.device, dtype=decoder.product_dtype,
+                  head_dim=head_dim(decoder.model), documents_BT=documents,
+                  alibi=decoder.model.heads if decoder.model.positions == "alibi" else 0)  # fmt: skip
+    names = {window: masks.choose(window, context) for window in decoder.windows.values()}
+    if len(set(names.values())) == 1:
+        return next(iter(names.values()))
+    return ", ".join(f"{name} for {f'windows of {window}' if window else 'the whole context'}" for window, name in names.items())

@@ -1,0 +1,104 @@
+"""The gradient of one step: sums over all its tokens, then one division.
+
+The loss of a step is (sum of nats of every counted token of every micro-batch) / (counted tokens of the whole step),
+so how the step is cut changes memory and not the result. Nats are added in float64 and tokens counted in int64.
+
+Every target of a row is trained on: rows are [B, T+1], inputs row[:-1], targets row[1:], BOS targets included, as in the
+published recipe. (Measuring leaves BOS out; that is another matter.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ostinato.data import document_ids
+from ostinato.errors import TrainingError
+
+
+class Losses(Protocol):
+    """A model that knows the nats of every target [B, T]: float32 or better, 0 where the target is -1 (not counted)."""
+
+    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """What one forward pass reads. targets are -1 where they do not count; documents is None without a document mask."""
+
+    tokens_BT: Tensor
+    targets_BT: Tensor
+    documents_BT: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """The loss of a whole step: nats (a float64 sum), counted tokens, and the norm of the gradient of their quotient, before clipping."""
+
+    nats: float
+    counted: int
+    grad_norm: float
+
+    @property
+    def loss(self) -> float:
+        """Nats per counted token."""
+        return self.nats / self.counted
+
+
+def micro_batches(rows: np.ndarray, rows_at_once: int, bos: int | None, device: torch.device) -> Iterator[MicroBatch]:
+    """Cut the rows [B, T+1] of a step into micro-batches of at most `rows_at_once` rows.
+
+    bos: the token that starts a document, when attention must stop there; None without a document mask.
+    """
+    for first in range(0, len(rows), rows_at_once):
+        block = np.asarray(rows[first : first + rows_at_once], dtype=np.int64)
+        documents = None if bos is None else torch.from_numpy(np.asarray(document_ids(block[:, :-1], bos), dtype=np.int64)).to(device)
+        whole = torch.from_numpy(block).to(device, non_blocking=True)
+        yield MicroBatch(whole[:, :-1], whole[:, 1:], documents)
+
+
+def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tensor]) -> StepLoss:
+    """Add the gradient of the step's loss to `tensors` and return that loss. No optimizer is touched.
+
+    Raises TrainingError when nothing is counted, or when the loss or the gradient is not finite.
+    """
+    batches = list(batches)
+    counted = sum(int((batch.targets_BT >= 0).sum()) for batch in batches)
+    if counted == 0:
+        raise TrainingError("a step without a counted token", "the loss of a step is nats per counted token",
+                            "look at the batch: every target is marked as not counted")  # fmt: skip
+    total: Tensor | None = None
+    for batch in batches:
+        nats = model.losses(batch.tokens_BT, batch.targets_BT, batch.documents_BT).sum(dtype=torch.float64)
+        (nats / counted).backward()
+        part = nats.detach()
+        total = part if total is None else total + part
+    norm = gradient_norm(tensors)
+    nats, grad_norm = torch.stack([total.to(norm.device), norm]).tolist()
+    if not math.isfinite(nats) or not math.isfinite(grad_norm):
+        what = f"the loss is {nats / counted}" if not math.isfinite(nats) else f"the norm of the gradient is {grad_norm}"
+        raise TrainingError(what, "a run goes on only while loss and gradient are finite",
+                            "lower the learning rate (recipe.lr), lengthen the warm-up, or set recipe.clip")  # fmt: skip
+    return StepLoss(nats, counted, grad_norm)
+
+
+@torch.no_grad()
+def gradient_norm(tensors: list[Tensor]) -> Tensor:
+    """The Euclidean norm of all gradients together: a float64 scalar on their device (0 when there are none)."""
+    gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
+    if not gradients:
+        return torch.zeros((), dtype=torch.float64)
+    return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)).double())
+
+
+@torch.no_grad()
+def clip(tensors: list[Tensor], grad_norm: float, largest: float) -> None:
+    """Scale every gradient so that their norm together is at most `largest`."""
+    if grad_norm > largest:
+        torch._foreach_mul_([tensor.grad for tensor in tensors if tensor.grad is not None], largest / grad_norm)
