@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -120,9 +121,10 @@ def _corpus(name: str, files: tuple[Path, ...], field: str, separator: str | Non
     """Hash the files, or recall their hash while nothing about them has changed (path, size, times, inode)."""
     stats = [(str(file.resolve()), *_stat(file)) for file in files]
     memory = cache / "hashes" / f"{hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:32]}.json"
-    if memory.exists():
+    content = None
+    with contextlib.suppress(OSError, ValueError, KeyError):
         content = json.loads(memory.read_text())["sha256"]
-    else:
+    if content is None:
         digest = hashlib.sha256()
         for done, file in enumerate(files):
             if progress:
@@ -136,7 +138,8 @@ def _corpus(name: str, files: tuple[Path, ...], field: str, separator: str | Non
                 ) from None
         content = digest.hexdigest()
         if max(max(stat[2:4]) for stat in stats) < time.time_ns() - _SETTLED:
-            write_atomic(memory, json.dumps({"sha256": content, "files": stats}))
+            with contextlib.suppress(OSError):  # a cache that may only be read
+                write_atomic(memory, json.dumps({"sha256": content, "files": stats}))
     text = files[0].suffix.lower() not in (*JSONL, *PARQUET)
     how = ["text", separator] if text else [files[0].suffix.lower(), field]
     identity = hashlib.sha256(json.dumps([content, how]).encode()).hexdigest()

@@ -4,9 +4,9 @@ The stream is the packed training rows, all of them once, whatever part of it a 
 targets, and no others; probabilities over these sum to 1.
 
 unigram: (count + 1) / (all + number of such tokens).
-bigram:  modified Kneser-Ney, interpolated (Chen and Goodman 1998, sections 2.7 and 3): counts of 1, 2 and 3 or more discounted by D1, D2, D3 from the
-         counts of counts, and the mass set free spread by how many different tokens a token follows, plus one each. With a
-         count of counts at zero (little text) one discount of n1 / (n1 + 2 n2), or a half, stands for the three.
+bigram:  modified Kneser-Ney, interpolated (Chen and Goodman 1998, sections 2.7 and 3): counts of 1, 2 and 3 or more are discounted
+         by D1, D2, D3 from the counts of counts, and the mass set free is spread by how many different tokens a token follows,
+         plus one each. Where a count of counts is zero (little text), n1 / (n1 + 2 n2), or a half, stands for the three.
 
 Measured on python-docs at vocabularies of 512, 1,024 and 4,096: 3.675, 4.129, 5.077 nats, against 3.678, 4.149, 5.129 by Witten-Bell.
 """

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from array import array
 from bisect import bisect_left, insort
 from pathlib import Path
 
 import numpy as np
 
+from ostinato.data.once import once
 from ostinato.data.prepared import Prepared, check_files, checksums
 from ostinato.errors import DataError
-from ostinato.files import lock, new_folder, write_atomic
+from ostinato.files import write_atomic
 
 _VERSION = 1
 _CHUNK = 1 << 22  # tokens gathered at a time
@@ -42,8 +42,7 @@ def rows(prepared: Prepared, part: str, context: int) -> np.ndarray:
         )
     if prepared.data.packing == "contiguous":
         stream = prepared.tokens(part)
-        view = np.lib.stride_tricks.sliding_window_view(stream, width)[::context]
-        return view
+        return np.lib.stride_tricks.sliding_window_view(stream, width)[::context]
     found = np.load(_packed(prepared, part, context) / "rows.npy", mmap_mode="r")
     if not len(found):
         raise DataError(
@@ -98,14 +97,12 @@ def _packed(prepared: Prepared, part: str, context: int) -> Path:
     """The folder with rows.npy [N, context + 1] and segments.npy [S, 2] = (start in the stream, tokens); made when missing."""
     given = [_VERSION, prepared.text_fingerprint, part, context, prepared.data.buffer]
     path = prepared.cache / "packed" / hashlib.sha256(json.dumps(given).encode()).hexdigest()[:32]
-    if not path.exists():
-        with lock(path.with_suffix(".lock")):
-            if not path.exists():
-                for scratch in path.parent.glob(f".{path.name}.*"):
-                    shutil.rmtree(scratch, ignore_errors=True)
-                with new_folder(path) as folder:
-                    _pack(folder, prepared, part, context)
-                    write_atomic(folder / "manifest.json", json.dumps({"given": given, "files": checksums(folder)}))
+
+    def make(folder: Path) -> None:
+        _pack(folder, prepared, part, context)
+        write_atomic(folder / "manifest.json", json.dumps({"given": given, "files": checksums(folder)}))
+
+    once(path, make)
     try:
         files = json.loads((path / "manifest.json").read_text())["files"]
     except (OSError, ValueError, KeyError) as error:

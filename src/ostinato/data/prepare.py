@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -21,12 +20,13 @@ import numpy as np
 
 from ostinato.data import split as splitting
 from ostinato.data.corpus import Corpus, Progress, find
+from ostinato.data.once import once
 from ostinato.data.policies import RULES
 from ostinato.data.prepared import MANIFEST, Prepared, checksums, open_prepared
 from ostinato.data.split import PARTS
 from ostinato.data.vocabulary import Vocabulary, load, train
 from ostinato.errors import DataError
-from ostinato.files import lock, new_folder, write_atomic
+from ostinato.files import write_atomic
 from ostinato.study.records import Data
 
 FORMAT = 1  # of the folder and of the rules that made it: another number is prepared anew
@@ -60,13 +60,8 @@ def prepare(data: Data, cache: Path | None = None, progress: Progress | None = N
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
     path = cache / "prepared" / key
-    if not path.exists():
-        with lock(path.with_suffix(".lock")):
-            if not path.exists():
-                for scratch in path.parent.glob(f".{key}.*"):  # of a process that was killed: we hold the lock
-                    shutil.rmtree(scratch, ignore_errors=True)
-                with new_folder(path) as folder:
-                    _make(folder, corpus, data, vocabulary, given, progress)
+    waiting = (lambda: progress("waiting for another process", 0, 1)) if progress else None
+    once(path, lambda folder: _make(folder, corpus, data, vocabulary, given, progress), waiting)
     return open_prepared(path, data, cache)
 
 
@@ -93,7 +88,7 @@ def _make(
                       "prefix_bytes": vocabulary.prefix, "policies": vocabulary.policies},
         "vocab": vocabulary.size, "bos": vocabulary.bos, "dtype": dtype, "split": splitting.RULE, "parts": parts,
         "policies": {"rules": RULES, "counts": {name: int(counts[name]) for name in RULES}},
-        "text_fingerprint": hashlib.sha256(json.dumps({name: file["sha256"] for name, file in files.items()}, sort_keys=True).encode()).hexdigest(),
+        "text_fingerprint": hashlib.sha256(json.dumps({name: file["sha256"] for name, file in files.items()}).encode()).hexdigest(),
         "files": files,
     }  # fmt: skip
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))

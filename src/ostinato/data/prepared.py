@@ -7,6 +7,7 @@ sha256), `token_bytes` (int32 [V]), `tokenizer.json` and `manifest.json`, which 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
@@ -128,7 +129,9 @@ def check_files(folder: Path, files: dict[str, dict[str, Any]]) -> None:
     A large file that was found whole before is not read again while its size and times are what they were.
     """
     memory = folder / ".checked"
-    known = json.loads(memory.read_text()) if memory.exists() else {}
+    known = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(memory.read_text())
     checked = dict(known)
     for name, expected in files.items():
         file = folder / name
@@ -146,7 +149,8 @@ def check_files(folder: Path, files: dict[str, dict[str, Any]]) -> None:
         if stat.st_size > SMALL:
             checked[name] = times
     if checked != known:
-        write_atomic(memory, json.dumps(checked))
+        with contextlib.suppress(OSError):  # a cache that may only be read
+            write_atomic(memory, json.dumps(checked))
 
 
 def _sha256(file: Path) -> str:

@@ -106,8 +106,8 @@ def targets(prepared: Prepared, part: str, evaluate: Evaluate, context: int) -> 
     counts = np.add.reduceat(scored[stream].astype(np.int64), starts[:-1])
     chosen = _limit(counts, np.argsort(prepared.doc_digests(part), kind="stable"), evaluate.targets, f"document of the {part} part")
     policy = (
-        f"each document on its own; windows of {context} inputs, each with exactly one BOS, in front: the document's own in its first window, "
-        f"one put there in later windows; {stride} new targets a window; every target once; tokens without bytes not scored"
+        f"each document on its own; windows of {context} inputs, each with exactly one BOS, in front: the document's own in its first "
+        f"window, one put there in later windows; {stride} new targets a window; every target once; tokens without bytes not scored"
     )
     flat: list[np.ndarray] = []
     which: list[np.ndarray] = []
@@ -130,7 +130,7 @@ def targets(prepared: Prepared, part: str, evaluate: Evaluate, context: int) -> 
 
 
 def document_windows(length: int, context: int, stride: int) -> list[tuple[int, int, int]]:
-    """Windows over a document of `length` tokens as (begin, first, end): tokens begin..end, of which begin becomes BOS, score first..end."""
+    """Windows over `length` tokens as (begin, first, end): tokens begin:end, of which the first becomes BOS, score first:end."""
     if length < 2:
         return []
     end = min(length, context + 1)

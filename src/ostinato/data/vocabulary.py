@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from ostinato.errors import DataError
+from ostinato.study.bos import BOS, entries, find_bos, size, walk
 
-BOS = "<|bos|>"
-BOS_NAMES = (BOS, "<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>")
 # contractions; a word with the character before it; two digits; punctuation and the line ends after it; line ends; spaces
 SPLIT = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}{1,64}|\p{N}{1,2}| ?[^\s\p{L}\p{N}]{1,16}[\r\n]{0,16}"
@@ -125,8 +124,8 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def train(size: int, texts: Iterable[str]) -> Vocabulary:
-    """A byte-level BPE of exactly `size` entries, BOS (id 0) and the 256 bytes among them. Raises DataError when the text is too small."""
+def train(vocab: int, texts: Iterable[str]) -> Vocabulary:
+    """A byte-level BPE of exactly `vocab` entries, BOS (id 0) and the 256 bytes among them. Raises DataError when the text is too small."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     engine = Tokenizer(models.BPE())
@@ -134,12 +133,12 @@ def train(size: int, texts: Iterable[str]) -> Vocabulary:
         [pre_tokenizers.Split(Regex(SPLIT), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     engine.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[BOS], initial_alphabet=sorted(_byte_alphabet()), show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=vocab, special_tokens=[BOS], initial_alphabet=sorted(_byte_alphabet()), show_progress=False)
     engine.train_from_iterator(texts, trainer)
     got = engine.get_vocab_size()
-    if got != size:
+    if got != vocab:
         raise DataError(
-            f"the training part yields a vocabulary of {got:,} entries, not {size:,}",
+            f"the training part yields a vocabulary of {got:,} entries, not {vocab:,}",
             "a trained tokenizer has exactly as many entries as the study says",
             f"set tokenizer: {{bpe: {got}}} or smaller, or give more text",
         )
@@ -166,13 +165,11 @@ def load(path: Path) -> Vocabulary:
             "a tokenizer.json of the tokenizers library",
             "name that file, not tokenizer_config.json or a model file",
         )
-    name, why = _find_bos(source)
-    added = source.setdefault("added_tokens", [])
-    vocab = source["model"]["vocab"]
+    name, why = find_bos(source)
+    source["added_tokens"] = added = list(source.get("added_tokens") or [])
     entry = next((token for token in added if token["content"] == name), None)
     if entry is None:
-        known = vocab.get(name) if isinstance(vocab, dict) else None
-        entry = {"id": _size(source) if known is None else known, "content": name, "single_word": False, "lstrip": False, "rstrip": False}
+        entry = {"id": entries(source).get(name, size(source) - 1), "content": name, "single_word": False, "lstrip": False, "rstrip": False}
         added.append(entry)
     entry["special"], entry["normalized"] = True, False
     source["truncation"] = source["padding"] = None  # a tokenizer.json may carry both, and would cut documents silently
@@ -195,50 +192,17 @@ def load(path: Path) -> Vocabulary:
     return vocabulary
 
 
-def _find_bos(source: dict[str, Any]) -> tuple[str, str]:
-    """The content of the token that begins a document, and why it is that one."""
-    for processor in _walk(source.get("post_processor")):
-        first = (processor.get("single") or [{}])[0] if processor.get("type") == "TemplateProcessing" else {}
-        if "SpecialToken" in first:
-            token = processor["special_tokens"][first["SpecialToken"]["id"]]["tokens"][0]
-            return token, f"{token}, which the tokenizer itself puts first; added once by us, not by its template"
-    vocab = source["model"]["vocab"]
-    known = {token["content"] for token in source.get("added_tokens", [])} | (set(vocab) if isinstance(vocab, dict) else set())
-    for name in BOS_NAMES:
-        if name in known:
-            return name, f"{name}, found in the vocabulary"
-    return BOS, f"{BOS}, added to the vocabulary, which had none of {', '.join(BOS_NAMES)}"
-
-
-def _walk(part: Any) -> Iterator[dict[str, Any]]:
-    """A component of a tokenizer.json and the members of its sequences."""
-    if isinstance(part, dict):
-        yield part
-        for key in ("normalizers", "pretokenizers", "processors", "decoders"):
-            for member in part.get(key, []):
-                yield from _walk(member)
-
-
 def _kind(source: dict[str, Any]) -> str | None:
-    parts = [part.get("type") for name in ("pre_tokenizer", "decoder", "normalizer") for part in _walk(source.get(name))]
+    parts = [part.get("type") for name in ("pre_tokenizer", "decoder", "normalizer") for part in walk(source.get(name))]
     if "ByteLevel" in parts:
         return "byte-level"
     return "byte fallback" if source["model"].get("byte_fallback") else None
 
 
-def _entries(source: dict[str, Any]) -> dict[str, int]:
-    vocab = source["model"]["vocab"]
-    return dict(vocab) if isinstance(vocab, dict) else {entry[0]: i for i, entry in enumerate(vocab)}
-
-
-def _size(source: dict[str, Any]) -> int:
-    return 1 + max([*_entries(source).values(), *(token["id"] for token in source.get("added_tokens", []))])
-
-
 def _token_texts(source: dict[str, Any]) -> tuple[bytes, ...]:
-    texts = [b""] * _size(source)
+    texts = [b""] * size(source)
     alphabet = _byte_alphabet() if _kind(source) == "byte-level" else None
-    for token, index in _entries(source).items():
+    for token, index in entries(source).items():
         if alphabet is not None:
             texts[index] = bytes(alphabet[c] for c in token) if all(c in alphabet for c in token) else token.encode()
         elif match := _FALLBACK.fullmatch(token):
