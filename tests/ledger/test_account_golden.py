@@ -6,31 +6,12 @@ import pytest
 
 from ostinato.ledger import account
 
-LOOP2 = dict(family="loop2", layers=8, d_model=512, heads=4, head_dim=128, windows={"pattern": "SSSL", "short": 1025})
-LOOP2_RECIPE = dict(tokens=499_646_464, batch=524_288, context=2048)
-LOOP2_ARMS = {
-    "base": {},
-    "l9": {"layers": 9},
-    "l12": {"layers": 12},
-    "l16": {"layers": 16},
-    "w10": {"mlp": {"kind": "relu2", "ratio": 10}, "value_embeddings": "all"},
-    "loop2": {"schedule": "1..8 1..8"},
-    "loop2_attn": {"schedule": "1..8 1..8:attn"},
-    "loop2_mlp": {"schedule": "1..8 1..8:mlp"},
-    "rr_prefix": {"schedule": "1..8 1..4"},
-    "rr_suffix": {"schedule": "1..8 5..8"},
-    "rr1": {"schedule": "1..8 4"},
-    "ng2_in": {"bigram_table": 65_536},
-    "loop2_ng": {"schedule": "1..8 1..8", "bigram_table": 65_536},
-    "l16_ng": {"layers": 16, "bigram_table": 65_536},
-    "tieattn16": {"layers": 16, "tie": {"9..16:attn": "1..8:attn"}},
-}
 HYBRID = dict(d_model=768, heads=12, kv_heads=4, head_dim=64, mlp={"hidden": 2304}, qk_norm="weight")
 
 
 @pytest.fixture
-def loop2(make_arm):
-    return lambda name: account(make_arm(name, recipe=LOOP2_RECIPE, **{**LOOP2, **LOOP2_ARMS[name]}), 8192)
+def loop2(loop2_arm):
+    return lambda name: account(loop2_arm(name), 8192)
 
 
 def test_loop2_rows(golden, loop2):

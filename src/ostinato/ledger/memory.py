@@ -16,6 +16,8 @@ from ostinato.study.derive import has_value_table, head_dim, kv_heads, layer_win
 from ostinato.study.records import Model, Recipe
 
 FLOAT32 = 4
+TOKEN = 8
+DELTA_CHUNK = 64
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -52,29 +54,33 @@ def optimizer_bytes(rows: list[ParameterRow], recipe: Recipe, model: Model) -> i
     return FLOAT32 * total
 
 
-def application_bytes(model: Model, application: Application, context: int, dtype: str) -> int:
+def application_bytes(model: Model, application: Application, dtype: str) -> int:
     """Bytes a token that the backward pass needs of one application, when nothing is computed again."""
-    width, size = model.d_model, head_dim(model)
-    saved = width * ((1 if model.application_scalars else 0) + (1 if model.inject == "add" and application.enters_pass else 0))
+    norm = model.d_model * (3 if model.norm.weight else 2)  # its input, its output, and the output before the weight
+    saved = model.d_model if model.application_scalars else 0
     exact = 0  # numbers kept in float32 whatever the dtype
     if application.attn:
-        queries, keys = model.heads * size, kv_heads(model) * size
-        saved += 2 * width  # the stream before the norm, and after it
-        if model.layers[application.layer - 1] == "gdn":
-            saved += 4 * queries + 3 * queries + 2 * queries + 2 * queries  # q k v g, convolved, normalised q and k, the output and gated
-            exact += 2 * model.heads + queries * size // 64  # decay and write strength; one state for every chunk of 64 tokens
-        else:
-            rotated = model.positions == "rope" or model.qk_norm != "none"
-            saved += queries + 2 * keys + queries + (queries + keys if rotated else 0)  # q, k and v, the output
-            if model.positions == "rope" and model.qk_norm != "none":
-                saved += queries + keys
-            if has_value_table(model, application.layer):
-                saved += keys
-            exact += model.heads  # log-sum-exp of every query
+        mixer = _gdn_saved(model) if model.layers[application.layer - 1] == "gdn" else _gqa_saved(model, application.layer)
+        saved += norm + mixer[0]
+        exact += 1 + mixer[1]
     if application.mlp:
-        hidden = model_hidden(model)
-        saved += 2 * width + hidden * (4 if model.mlp.kind == "swiglu" else 2)
+        saved += norm + model_hidden(model) * (4 if model.mlp.kind == "swiglu" else 2)
+        exact += 1
     return BYTES[dtype] * saved + FLOAT32 * exact
+
+
+def _gqa_saved(model: Model, layer: int) -> tuple[int, int]:
+    """q, k, v and the output, with what QK norm and value embeddings keep beside them; the log-sum-exp of every query in float32."""
+    queries, keys = model.heads * head_dim(model), kv_heads(model) * head_dim(model)
+    normed = {"none": 0, "plain": 1, "weight": 2}[model.qk_norm] * (queries + keys)
+    value = keys + 2 * kv_heads(model) if has_value_table(model, layer) else 0
+    return 2 * (queries + keys) + normed + value, model.heads
+
+
+def _gdn_saved(model: Model) -> tuple[int, int]:
+    """Projections, convolutions before and after SiLU, normed q and k, output, gate; in float32 one state for every 64 tokens."""
+    inner = model.heads * head_dim(model)
+    return 4 * inner + 6 * inner + 2 * inner + 3 * inner, 4 * model.heads + inner * head_dim(model) // DELTA_CHUNK
 
 
 def memory(rows: list[ParameterRow], applications: tuple[Application, ...], model: Model, recipe: Recipe, vocab: int) -> dict[str, int]:
@@ -84,9 +90,9 @@ def memory(rows: list[ParameterRow], applications: tuple[Application, ...], mode
     """
     size = FLOAT32 * sum(row.size for row in rows)
     tokens = micro_batch_tokens(recipe)
-    per_token = [application_bytes(model, application, recipe.context, recipe.dtype) for application in applications]
+    per_token = [application_bytes(model, application, recipe.dtype) for application in applications]
     stream = model.d_model * BYTES[recipe.dtype]
-    ends = 3 * stream + vocab * FLOAT32 * (3 if model.softcap else 2)  # embedding, final norm; logits, capped, and their log-softmax
+    ends = ends_bytes(model, vocab, recipe.dtype)
     return {
         "weights": size,
         "gradients": size,
@@ -94,6 +100,12 @@ def memory(rows: list[ParameterRow], applications: tuple[Application, ...], mode
         "activations": tokens * (ends + sum(per_token)),
         "activations_checkpointed": tokens * (ends + stream * len(applications) + max(per_token)),
     }
+
+
+def ends_bytes(model: Model, vocab: int, dtype: str) -> int:
+    """Bytes a token outside the applications: embedding and final norm; the logits, their log-softmax and, with a softcap, their tanh."""
+    streams = (3 if model.norm.weight else 2) + (1 if model.embedding_norm else 0)
+    return BYTES[dtype] * streams * model.d_model + FLOAT32 * vocab * (3 if model.softcap else 2) + 2 * TOKEN
 
 
 def micro_batch_tokens(recipe: Recipe) -> int:

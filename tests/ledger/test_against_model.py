@@ -1,0 +1,132 @@
+"""The ledger against the module that is really built: names, shapes, counts, FLOPs, saved activations, cache bytes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ostinato.ledger import account, cache_bytes, inventory
+from ostinato.ledger.memory import application_bytes, ends_bytes
+from ostinato.model.decoder import build
+from ostinato.study.derive import arm_applications
+
+VOCAB, CONTEXT, ROWS = 96, 40, 2
+MODELS = {
+    "llama": dict(layers=3),
+    "grouped": dict(layers=3, heads=4, kv_heads=2, head_dim=24),
+    "qk norm weight": dict(layers=2, qk_norm="weight", positions="none"),
+    "learned": dict(layers=2, positions="learned", tie_embeddings=False),
+    "alibi": dict(layers=2, positions="alibi", mlp={"kind": "relu2", "hidden": 100}),
+    "partial and unused": dict(layers=4, schedule="1..2 2:attn 3:mlp"),
+    "injected": dict(layers=2, schedule="(1..2)x{r}", passes=3, inject="add"),
+    "tied": dict(layers=4, tie={"3..4:attn": "1..2:attn", "4:mlp": "1:mlp"}),
+    "loop2": dict(family="loop2", layers=4, windows={"pattern": "SSSL", "short": 9}),
+    "loop2 again": dict(family="loop2", layers=4, windows={"pattern": "SSSL", "short": 9}, schedule="1..4 1..4:attn 2:mlp"),
+    "loop2 all": dict(family="loop2", layers=3, windows={"pattern": "L"}, value_embeddings="all", bigram_table=512, kv_heads=1),
+    "loop2 tied": dict(family="loop2", layers=4, windows={"pattern": "SL", "short": 9}, tie={"3..4:attn": "1..2:attn"}),
+}
+
+
+@pytest.fixture(params=MODELS)
+def arm(request, make_arm):
+    return make_arm(recipe={"batch": ROWS * CONTEXT, "context": CONTEXT}, **MODELS[request.param])
+
+
+def tokens(device="cpu"):
+    return torch.arange(ROWS * CONTEXT, device=device).view(ROWS, CONTEXT) * 7 % VOCAB
+
+
+def test_names_and_shapes(arm):
+    module = build(arm.model, VOCAB, CONTEXT, 0, device="meta")
+    rows = inventory(arm.model, VOCAB, CONTEXT)
+    assert {row.name: row.shape for row in rows} == {name: tuple(tensor.shape) for name, tensor in module.named_parameters()}
+    assert len({row.name for row in rows}) == len(rows)
+    assert account(arm, VOCAB).params_total == sum(tensor.numel() for tensor in module.parameters())
+
+
+def test_the_published_arms_at_full_size(any_loop2_arm):
+    module = build(any_loop2_arm.model, 8192, 2048, 0, device="meta")
+    assert account(any_loop2_arm, 8192).params_total == sum(tensor.numel() for tensor in module.parameters())
+    assert {row.name for row in inventory(any_loop2_arm.model, 8192, 2048)} == dict(module.named_parameters()).keys()
+
+
+def test_unused_parameters_are_those_without_gradient(arm):
+    module = build(arm.model, VOCAB, CONTEXT, 0)
+    torch.nn.init.normal_(module.embedding.weight)
+    for parameter in module.parameters():  # nothing at zero, so that a gradient is missing only where nothing was used
+        torch.nn.init.normal_(parameter, std=0.5)
+    module.loss_sum(tokens(), tokens().roll(-1, 1)).backward()
+    assert set(account(arm, VOCAB).unused) == {name for name, tensor in module.named_parameters() if tensor.grad is None}
+
+
+def counted(module, backward):
+    with FlopCounterMode(display=False) as counter:
+        if backward:
+            module.loss_sum(tokens("meta"), tokens("meta")).backward()
+        else:
+            module(tokens("meta"))
+    counts = {str(operation): count for operation, count in counter.get_flop_counts()["Global"].items()}
+    assert set(counts) <= {"aten.mm", "aten.bmm"}
+    return counts["aten.mm"], counts.get("aten.bmm", 0)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_flops_against_torch(arm, backward):
+    """Products with matrices exactly (torch counts the gates, too); attention as torch counts it on meta: the whole T x T square."""
+    products, attention = counted(build(arm.model, VOCAB, CONTEXT, 0, device="meta"), backward)
+    ledger = account(arm, VOCAB)
+    ours, gates, square = 2 * VOCAB * arm.model.d_model, 0, 0
+    size = arm.model.head_dim or arm.model.d_model // arm.model.heads
+    roles = {row.name: row for row in inventory(arm.model, VOCAB, CONTEXT)}
+    for application in ledger.applications:
+        mixing = 0
+        if application.part != "mlp":
+            square += 4 * arm.model.heads * size * CONTEXT
+            keys = [min(i + 1, application.window) for i in range(CONTEXT)]
+            mixing = 4 * arm.model.heads * size * sum(keys) / CONTEXT
+            gate = roles.get(f"layers.{application.layer}.value_gate.weight")
+            gates += 2 * gate.size if gate else 0
+        ours += application.flops_forward - mixing
+    passes = 3 if backward else 1
+    assert products == passes * ROWS * CONTEXT * (ours + gates)
+    assert attention == passes * ROWS * CONTEXT * square
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_activations_are_what_autograd_keeps(arm, checkpointing):
+    """The estimate, less what it adds for the peak (the logits, one recomputed application), is within 3% of the saved tensors."""
+    module = build(arm.model, VOCAB, CONTEXT, 0)
+    module.activation_checkpointing = checkpointing
+    own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    kept = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor)  # holding the tensor keeps its address from being used again
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        module.loss_sum(tokens(), tokens())
+    measured = sum(size for size, _ in kept.values()) - sum(
+        size for size, tensor in kept.values() if tensor.shape[-2:] == (CONTEXT, CONTEXT)
+    )
+    per_token = [application_bytes(arm.model, application, "float32") for application in arm_applications(arm.model)]
+    peak = 4 * VOCAB + (max(per_token) if checkpointing else 0)
+    estimate = account(arm, VOCAB).memory["activations_checkpointed" if checkpointing else "activations"] - ROWS * CONTEXT * peak
+    assert estimate == pytest.approx(measured, rel=0.03)
+    assert ends_bytes(arm.model, VOCAB, "float32") + sum(per_token) == account(arm, VOCAB).memory["activations"] // (ROWS * CONTEXT)
+
+
+@pytest.mark.parametrize("length", [1, 5, 20])
+def test_cache_bytes(arm, length):
+    module = build(arm.model, VOCAB, CONTEXT, 0)
+    cache = module.cache()
+    with torch.no_grad():
+        module(tokens()[:1, :length], cache=cache)
+    ledger = account(arm, VOCAB)
+    assert cache.bytes == cache_bytes(ledger, length)
+    assert len(cache.slots) == sum(row.part != "mlp" for row in ledger.applications)
+    if length == 1:
+        assert cache.bytes == ledger.cache_bytes_per_token

@@ -1,0 +1,103 @@
+"""Each rule speaks when it should and is silent when it should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from ostinato.ledger import account, confounds
+from ostinato.study.records import Study
+
+
+@pytest.fixture
+def found(make_arm):
+    def found(**arms):
+        made = [make_arm(name, **{"layers": 4, **arm}) for name, arm in arms.items()]
+        study = Study(name="study", arms=tuple(made), reference=made[0].name)
+        return confounds(study, [account(arm, arm.data.tokenizer.bpe) for arm in made])
+
+    return found
+
+
+def about(sentences, *words):
+    return [sentence for sentence in sentences if all(word in sentence for word in words)]
+
+
+TWICE = {"schedule": "1..4 1..4"}
+DEEP = {"layers": 8}
+
+
+def test_a_clean_study_is_quiet_but_for_the_learning_rate(found):
+    (only,) = found(plain={}, twice=TWICE, deep=DEEP)
+    assert only.startswith("one learning rate, 0.02, for effective depths 4 to 8")
+    assert found(plain={}, again={}) == []
+
+
+def test_one_rate_a_depth_is_named_differently(found):
+    sentences = found(plain={}, twice={**TWICE, "recipe": {"lr": 0.01}}, deep={**DEEP, "recipe": {"lr": 0.01}})
+    assert not about(sentences, "effective depths") and about(
+        sentences, "different learning rates", "0.02 in plain", "0.01 in twice and deep"
+    )
+
+
+def test_injection(found):
+    assert about(
+        found(plain={}, twice=TWICE, block={**TWICE, "inject": "add"}, deep=DEEP), "some looped arms only", "block see", "twice do not"
+    )
+    assert about(found(plain={}, block={**TWICE, "inject": "add"}, deep=DEEP), "injection comes with looping")
+    assert about(found(plain={"inject": "add"}, deep=DEEP), "never happens in plain")
+    assert not about(found(plain={}, twice=TWICE, deep=DEEP), "injection")
+
+
+def test_residual_scaling(found):
+    assert about(
+        found(plain={}, twice={**TWICE, "residual_scaling": "effective"}, deep=DEEP),
+        "residual scaling",
+        "none in plain and deep",
+        "effective in twice",
+    )
+    everywhere = found(
+        **{name: {**arm, "residual_scaling": "effective"} for name, arm in {"plain": {}, "twice": TWICE, "deep": DEEP}.items()}
+    )
+    assert not about(everywhere, "residual scaling")
+
+
+def test_unused_parameters(found):
+    (sentence,) = about(found(plain={}, less={"schedule": "1..3"}), "no application uses")
+    assert sentence.startswith("less has 65,664 parameters") and "more tensors" in sentence
+
+
+def test_unlike_recipes(found):
+    sentences = found(
+        plain={},
+        other={"data": {"tokenizer": {"bpe": 300}}},
+        long={"recipe": {"tokens": 8192}},
+        alibi={"positions": "alibi"},
+        rows={"recipe": {"batch": 128}},
+        masked={"data": {"document_mask": True}},
+    )
+    assert about(sentences, "different tokenizers", "BPE 300 in other", "bits per byte")
+    assert about(sentences, "training tokens", "8,192 in long")
+    assert about(sentences, "positions", "alibi in alibi")
+    assert about(sentences, "different batch", "rows") and about(sentences, "different data", "masked")
+
+
+def test_controls_of_equal_flops(found):
+    assert not about(found(plain={}, twice=TWICE, deep=DEEP), "no untied control")
+    assert about(found(plain={}, twice=TWICE), "no untied control of equal FLOPs for twice", "the nearest untied arm, plain")
+    assert about(found(twice=TWICE, thrice={"schedule": "(1..4)x3"}), "no untied arm at all")
+    longer = {"recipe": {"tokens": 8192}, "layers": 4}
+    assert not about(
+        found(plain={}, twice={"layers": 4, "schedule": "1..4 1..4", "recipe": {"tokens": 4096}}, deep=DEEP, longer=longer), "no untied"
+    )
+
+
+def test_several_changes_at_once(found):
+    (sentence,) = about(found(plain={}, wide={"mlp": {"ratio": 8}, "value_embeddings": "all"}), "wide changes several settings at once")
+    assert "mlp and value_embeddings" in sentence
+    steps = found(plain={}, wide={"mlp": {"ratio": 8}}, both={"mlp": {"ratio": 8}, "value_embeddings": "all"})
+    assert not about(steps, "several settings")
+
+
+def test_seeds(found):
+    sentences = found(plain={"seeds": (1, 2)}, twice={**TWICE, "seeds": (1,)}, deep=DEEP)
+    assert about(sentences, "one seed only in twice") and about(sentences, "different seeds", "1 in twice", "1, 2 in plain and deep")
