@@ -85,7 +85,7 @@ def rates(sum_nats: float, targets: int, target_bytes: int) -> dict[str, float |
     """nats per token, bits per byte and perplexity from sums, by one division each; None ("not estimable") where nothing was counted."""
     nats = sum_nats / targets if targets else None
     bits = sum_nats / (math.log(2) * target_bytes) if target_bytes else None
-    perplexity = None if nats is None else math.exp(nats) if nats < 700 else math.inf
+    perplexity = math.exp(nats) if nats is not None and nats < 700 else None
     return {"nats": nats, "bits_per_byte": bits, "perplexity": perplexity}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -202,6 +203,11 @@ class RunFolder:
         if not self.steps_path.exists() and self.finished_steps_path.exists():
             return step_files.read_finished(self.finished_steps_path)
         return step_files.steps_table(step_files.read_steps(self.steps_path))
+
+    def training_seconds(self) -> float | None:
+        """Seconds of all logged steps together, over every session; None before the first."""
+        seconds = [value for value in self.steps()["seconds"].to_pylist() if value is not None]
+        return math.fsum(seconds) if seconds else None
 
     # --- losses
 

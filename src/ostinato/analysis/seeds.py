@@ -1,0 +1,59 @@
+"""Several seeds of one arm against the same seeds of the reference. For a claim about an architecture the seed is the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ostinato.analysis.intervals import Interval, over_values
+from ostinato.analysis.words import gain_in_words, range_in_words
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """gains: nats per token of each seed; mean and sd over them (sd None for one seed); interval: Student's t over seeds.
+
+    noise: a mean gain no larger than this is inside the noise of seeds. words: the gain, and how much the seeds support it.
+    """
+
+    gains: Mapping[int, float]
+    mean: float | None
+    sd: float | None
+    interval: Interval | None
+    noise: float
+    words: str
+    caution: str
+
+    def record(self) -> dict[str, Any]:
+        """As JSON types."""
+        gains = {str(seed): gain for seed, gain in self.gains.items()}
+        return {**vars(self), "gains": gains, "interval": self.interval and [self.interval.low, self.interval.high]}
+
+
+def over_seeds(gains: Mapping[int, float], documents: Interval | None = None) -> OverSeeds:
+    """gains: {seed: gain in nats per token}, paired by seed. documents: the interval over documents of the mean gain, where it is known.
+
+    The gain is "about zero" when `documents` holds 0, or when it is inside the noise of seeds. From three seeds on that noise is the half
+    width of the 95% interval over seeds. The interval of two seeds (12.7 standard errors) would call nearly every gain zero, so with two
+    the noise is twice the standard deviation of their gains, the interval is shown beside it, and the claim is called weak.
+    """
+    values = np.array([gains[seed] for seed in sorted(gains)], dtype=np.float64)
+    if not len(values):
+        return OverSeeds(dict(gains), None, None, None, 0.0, gain_in_words(None), "no seed is measured in both arms")
+    mean, interval = float(values.mean()), over_values(values)
+    sd = float(values.std(ddof=1)) if len(values) > 1 else None
+    noise = 0.0 if sd is None or interval is None else interval.high - mean if len(values) > 2 else 2 * sd
+    return OverSeeds(dict(gains), mean, sd, interval, noise, gain_in_words(mean, documents, noise), _caution(values, interval))
+
+
+def _caution(values: np.ndarray, interval: Interval | None) -> str:
+    """What the number of seeds allows to be said."""
+    if len(values) == 1:
+        return "one seed: the spread between seeds is not known"
+    signs = "" if (values > 0).all() or (values < 0).all() else "; the seeds disagree in sign"
+    if len(values) == 2:
+        return f"weak: two seeds (95% interval over seeds {range_in_words(interval)}){signs}"
+    return f"{len(values)} seeds (95% interval {range_in_words(interval)}){signs}"
