@@ -30,7 +30,7 @@ def small_text(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_arm(small_text):
-    """small_arm(model={...}, recipe={...}) -> Arm: two layers of width 32, context 16, 64 tokens a step, 20 steps, unless said otherwise."""
+    """small_arm(model={...}, recipe={...}) -> Arm: two layers of width 32, context 16, 20 steps of 64 tokens, unless said otherwise."""
     from ostinato.study.families import with_family
     from ostinato.study.records import Arm, Model, Recipe
 

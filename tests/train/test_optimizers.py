@@ -9,11 +9,17 @@ import pytest
 import torch
 
 from ostinato.errors import StoreError
+from ostinato.ledger.inventory import inventory
+from ostinato.model.decoder import build
 from ostinato.study import records
-from ostinato.train.groups import Group
+from ostinato.study.derive import optimizer_groups
+from ostinato.study.families import with_family
+from ostinato.train import schedules
+from ostinato.train.groups import Group, assign
 from ostinato.train.optimizers import Optimizers
 from ostinato.train.polar import COEFFICIENTS, polar
 from ostinato.train.schedules import Settings
+from ostinato.train.step import MicroBatch, accumulate
 
 SHAPES = {"tall": (12, 5), "wide": (3, 8), "square": (6, 6), "second_square": (6, 6), "gate": (2, 8)}
 STEPS = (
@@ -82,10 +88,10 @@ def naive_muon(
                 line = update[index] if by_row else update[:, index]
                 second[index] = muon.second_moment * second[index] + (1 - muon.second_moment) * np.mean(line**2)
                 if by_row:
-                    scaled[index] = line / math.sqrt(second[index])
+                    scaled[index] = line / math.sqrt(max(second[index], 1e-10))
                 else:
-                    scaled[:, index] = line / math.sqrt(second[index])
-            update = scaled * norm / np.linalg.norm(scaled)
+                    scaled[:, index] = line / math.sqrt(max(second[index], 1e-10))
+            update = scaled * norm / max(np.linalg.norm(scaled), 1e-10)
         rate = lr * at.rate * math.sqrt(max(1, weight.shape[0] / weight.shape[1]))
         for place in np.ndindex(*weight.shape):
             decays = not muon.cautious or update[place] * weight[place] >= 0
@@ -218,3 +224,50 @@ def test_a_state_that_does_not_fit_is_refused(change):
         state["muon.momentum/square"] = torch.zeros(2, 2)
     with pytest.raises(StoreError, match="does not fit at"):
         Optimizers(groups, records.Muon()).load(state)
+
+
+def test_three_steps_of_the_published_loop2_recipe_group_by_group():
+    """A real model in float64, every role of the recipe in RECIPES 1, real gradients; each tensor against the twin of its group."""
+    model = records.Model.model_validate(with_family({"family": "loop2", "layers": 2, "d_model": 32, "heads": 2, "bigram_table": 16,
+                                                      "windows": {"short": 4}, "schedule": "1..2 1..2"}))  # fmt: skip
+    tables = {"lr": 0.6, "width_base": 768, "weight_decay": 0}
+    recipe = records.Recipe(
+        tokens=48, batch=16, context=8, optimizer="muon", lr=0.04, betas=(0.8, 0.95), eps=1e-10, weight_decay=0.2, decay_to_zero=True,
+        groups={"head": {"lr": 0.004, "width_base": 768, "weight_decay": 0}, "embedding": tables, "value_table": tables,
+                "bigram_table": tables, "residual_scalar": {"lr": 0.005, "weight_decay": 0},
+                "x0_scalar": {"lr": 0.5, "betas": (0.96, 0.95), "weight_decay": 0}},
+        muon={"momentum_start": 0.85, "momentum_steps": 4})  # fmt: skip
+    decoder = build(model, 40, 8, seed=1, dtype=torch.float64)
+    roles = {row.name: row.role for row in inventory(model, 40, 8)}
+    groups = assign(decoder, roles, optimizer_groups(recipe, model))
+    optimizers = Optimizers(groups, recipe.muon)
+    before = values(groups)
+    seen = {name: [] for name in before}
+    at = [schedules.settings(recipe, step * 16, 16, 48) for step in range(3)]
+    generator = torch.Generator().manual_seed(5)
+    for settings in at:
+        rows = torch.randint(0, 40, (2, 9), generator=generator)
+        optimizers.clear_gradients()
+        accumulate(decoder, [MicroBatch(rows[:, :-1], rows[:, 1:])], optimizers.tensors)
+        for name, tensor in decoder.named_parameters():
+            seen[name].append(tensor.grad.numpy().copy())
+        optimizers.step(settings)
+    after = values(groups)
+    assert {group.role for group in groups} == {
+        "matrix",
+        "gate",
+        "embedding",
+        "head",
+        "value_table",
+        "bigram_table",
+        "residual_scalar",
+        "x0_scalar",
+    }
+    for one in groups:
+        for name in one.names:
+            if one.kind == "muon":
+                twin = naive_muon(before[name], seen[name], one.lr, one.weight_decay, recipe.muon, at)
+            else:
+                twin = naive_adamw(before[name], seen[name], one, at)
+            np.testing.assert_allclose(after[name], twin, rtol=1e-9, atol=1e-11, err_msg=f"{one.role}: {name}")
+            assert name.endswith("gate.weight") or np.abs(after[name] - before[name]).max() > 1e-6, name

@@ -124,10 +124,10 @@ def listing(root: Path) -> list[Checkpoint]:
     return sorted(found, key=lambda checkpoint: checkpoint.tokens)
 
 
-def newest(root: Path, tokens: int | None = None, step: int | None = None) -> Checkpoint | None:
-    """The newest complete checkpoint, at most at `tokens` and `step`; torn ones on the way are named in the log and skipped."""
+def newest(root: Path, tokens: int | None = None) -> Checkpoint | None:
+    """The newest complete checkpoint, at most at `tokens`; torn ones on the way are named in the log and skipped."""
     for checkpoint in reversed(listing(root)):
-        if (tokens is not None and checkpoint.tokens > tokens) or (step is not None and checkpoint.step > step):
+        if tokens is not None and checkpoint.tokens > tokens:
             continue
         broken = checkpoint.broken()
         if broken is None:

@@ -38,6 +38,15 @@ class Optimizers:
         self._full = [(group.lr, group.weight_decay) for group in adamw]
         self.tensors = [tensor for group in groups for tensor in group.tensors]
 
+    @property
+    def kernels(self) -> str:
+        """What does the work, for the log."""
+        parts = [f"AdamW fused over {len(self._names)} tensors"] if self._adamw is not None else []
+        if self._muon is not None:
+            products = "bfloat16" if self.tensors[0].is_cuda else str(self.tensors[0].dtype).removeprefix("torch.")
+            parts.append(f"Muon batched in {len(self._muon.stacks)} stacks, products in {products}")
+        return ", ".join(parts)
+
     def step(self, settings: Settings) -> None:
         """Move every tensor that has a gradient once; a tensor without one is neither moved nor decayed."""
         if self._adamw is not None:

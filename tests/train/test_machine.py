@@ -1,0 +1,51 @@
+"""The choice of a device, and the line that says what was chosen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ostinato.errors import TrainingError
+from ostinato.train.machine import attention, choose
+
+
+def test_auto_takes_what_is_there():
+    machine = choose("auto", "float32", None, False)
+    assert machine.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert machine.threads == torch.get_num_threads()
+    assert machine.compute_dtype is None
+    assert choose("cpu", "bfloat16", None, False).compute_dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize(("device", "threads", "compiled", "what"), [("tpu", None, False, "device 'tpu'"), ("cpu", 0, False, "0 threads"),
+                                                                    ("cpu", None, True, "compilation on a CPU")])  # fmt: skip
+def test_choices_that_cannot_be(device, threads, compiled, what):
+    with pytest.raises(TrainingError, match=what):
+        choose(device, "float32", threads, compiled)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(TrainingError, match="no GPU"):
+        choose("cuda", "float32", None, False)
+
+
+def test_a_session_leaves_torch_as_it_found_it():
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    with choose("cpu", "float32", threads + 1, False).session():
+        assert torch.get_num_threads() == threads + 1
+        assert torch.are_deterministic_algorithms_enabled()
+    assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == (threads, strict)
+
+
+def test_the_line_names_device_dtype_attention_kernels_and_threads(make_trainer):
+    trainer = make_trainer()
+    line = trainer.machine.line(trainer.decoder, 16, False, trainer.optimizers.kernels)
+    for part in ("cpu", "1 of", "float32", "attention causal", "AdamW fused over", "Muon batched in", "bit for bit"):
+        assert part in line
+
+
+def test_attention_is_named_by_window(make_trainer, small_arm):
+    trainer = make_trainer(small_arm(model={"layers": 2, "windows": {"pattern": "SL", "short": 4}}))
+    assert attention(trainer.decoder, 16, False) == "masked for windows of 4, causal for the whole context"
+    assert attention(trainer.decoder, 16, True) == "masked"
