@@ -113,9 +113,7 @@ class Decoder(nn.Module):
 
         self._logged = False
         self._kept: tuple[object, tuple] | None = None
-        self._walk_now, self._loss_now = self._walk, self._losses
-        if compiled:
-            self._walk_now, self._loss_now = torch.compile(self._walk, dynamic=False), torch.compile(self._losses, dynamic=False)
+        self._compiled = (torch.compile(self._walk, dynamic=False), torch.compile(self._losses, dynamic=False)) if compiled else None
 
     # ---- forward, in the order in which it happens
 
@@ -129,17 +127,20 @@ class Decoder(nn.Module):
 
     def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
         """Nats of every target, [B, T], 0 where the target is -1 (not counted)."""
-        return self._loss_now(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "none").view(targets_BT.shape)
+        losses = self._compiled[1] if self._compiled else self._losses
+        return losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "none").view(targets_BT.shape)
 
     def loss_sum(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
         """Nats of all counted targets together: a sum, because only the caller knows the step's count."""
-        return self._loss_now(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
+        losses = self._compiled[1] if self._compiled else self._losses
+        return losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
 
     def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None) -> Tensor:
         """The stream after the final norm, [B, T, D]."""
         masks, angles = self._sight(tokens_BT, documents_BT, cache)
         if cache is None:
-            return self._walk_now(tokens_BT, documents_BT, masks, angles, None)
+            walk = self._compiled[0] if self._compiled else self._walk
+            return walk(tokens_BT, documents_BT, masks, angles, None)
         x_BTD = self._walk(tokens_BT, documents_BT, masks, angles, cache)
         cache.tokens, cache.last_B = cache.tokens + tokens_BT.shape[1], tokens_BT[:, -1]
         return x_BTD
@@ -227,7 +228,7 @@ class Decoder(nn.Module):
                       documents_BT=documents_BT, alibi=model.heads if model.positions == "alibi" else 0)  # fmt: skip
         angles = None
         if model.positions == "rope":
-            angles = rotation(torch.arange(start, start + length, device=device), head_dim(model), model.rope_base, self.dtype)
+            angles = rotation(torch.arange(start, start + length, device=device), model.heads, head_dim(model), model.rope_base, self.dtype)
         if not self._logged:
             names = {window or "the whole context": masks.choose(window, length) for window in self.windows.values()}
             log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
@@ -255,6 +256,9 @@ def _refuse(model: Model) -> None:
     if kinds:
         raise OstinatoError(f"layers of kind {', '.join(kinds)}", "such layers can be planned, but they cannot run yet",
                             "`ostinato plan` shows what they cost; run an arm whose layers are gqa")  # fmt: skip
+    if model.positions == "rope" and head_dim(model) % 2:
+        raise OstinatoError(f"RoPE on heads of {head_dim(model)} channels", "RoPE turns channels in pairs",
+                            "use an even head_dim, or positions: alibi, learned or none")  # fmt: skip
     if any(has_value_table(model, i) for i in range(1, len(model.layers) + 1)) and model.d_model < GATE_CHANNELS:
         raise OstinatoError(f"value embeddings at d_model {model.d_model}", f"their gate reads the first {GATE_CHANNELS} channels",
                             f"use d_model {GATE_CHANNELS} or more, or value_embeddings: none")  # fmt: skip

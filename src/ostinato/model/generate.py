@@ -21,7 +21,7 @@ def generate(decoder: Decoder, prompt_ids: Sequence[int], n: int, temperature: f
     if not prompt:
         raise OstinatoError("an empty prompt", "there must be a token to continue, and this model knows no BOS", "give a prompt")
     if unknown := [token for token in prompt if not 0 <= token < decoder.vocab]:
-        raise OstinatoError(f"token {unknown[0]} in the prompt", f"tokens are 0 to {decoder.vocab - 1}", "encode it with the run's tokenizer")
+        raise OstinatoError(f"token {unknown[0]} in the prompt", f"tokens are 0 to {decoder.vocab - 1}", "use the run's own tokenizer")
     if temperature < 0:
         raise OstinatoError(f"temperature {temperature}", "it is 0 or more", "0 takes the likeliest token, 1 draws from the model")
     device = decoder.embedding.weight.device

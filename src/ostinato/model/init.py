@@ -3,8 +3,8 @@
     value = scale × unit noise, and the noise depends on (seed, name, shape) alone
 
 so that twins start from the same weights, another scale keeps the same draw, and a tensor more in one arm moves no other.
-The noise comes from numpy's Philox generator (Salmon et al., SC 2011) keyed by sha256 of "seed|name|rows x columns": the same numbers on every
-device and for every torch version. It is drawn in float32, whatever the dtype of the model.
+The noise comes from numpy's Philox generator (Salmon et al., SC 2011) keyed by sha256 of "seed|name|rowsxcolumns": the same numbers
+on every device and for every torch version. It is drawn in float32, whatever the dtype of the model.
 
     name                        rule normal                     rule loop2 (as published for karpathy/autoresearch)
     embedding                   N(0, std)                       N(0, 1)
@@ -110,4 +110,4 @@ def initialise(decoder: Decoder, seed: int) -> None:
         if noise == "constant":
             parameter.fill_(scale)
         else:
-            parameter.copy_(torch.from_numpy(unit_noise(seed, name, parameter.shape, noise)) * scale)
+            parameter.copy_(torch.from_numpy(unit_noise(seed, name, parameter.shape, noise))).mul_(scale)

@@ -90,8 +90,8 @@ class Masks:
         if self.backend == "auto":
             flex = square and self.device.type == "cuda" and self.head_dim >= FLEX_LEAST_HEAD_DIM
             return "causal" if plain else "flex" if flex else "masked"
-        reason = window and f"a window of {window} keys" or self.alibi and "ALiBi" or "document masking"
         if self.backend == "causal" and not plain and square:
+            reason = f"a window of {window} keys" if window else "ALiBi" if self.alibi else "document masking"
             raise OstinatoError(f"attention backend causal was asked for {reason}", "it can do plain causal attention only",
                                 "use the backend masked or flex, or auto")  # fmt: skip
         return "masked" if not square else self.backend

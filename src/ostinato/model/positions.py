@@ -11,18 +11,22 @@ import torch
 from torch import Tensor
 
 
-def rotation(positions_T: Tensor, head_dim: int, base: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of every angle, each [T, E/2]; computed in float64, so that far positions keep their digits."""
+def rotation(positions_T: Tensor, heads: int, head_dim: int, base: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What `rotate` needs, two tensors [T, H, E]: cosines, and sines with those of the first half negated.
+
+    Angles are computed in float64, so that far positions keep their digits. Repeating them for every head costs a little memory and
+    makes the products run over long stretches of it: on one CPU core a third of the time of two separate halves.
+    """
     powers = torch.arange(0, head_dim, 2, dtype=torch.float64, device=positions_T.device) / head_dim
-    angle = positions_T.double()[:, None] * base**-powers
-    return angle.cos().to(dtype), angle.sin().to(dtype)
+    angle = (positions_T.double()[:, None] * base**-powers)[:, None]
+    cos, sin = angle.cos(), angle.sin()
+    return tuple(torch.cat(halves, -1).repeat(1, heads, 1).to(dtype) for halves in ((cos, cos), (-sin, sin)))
 
 
-def rotate(x_BTHE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
-    """Turn every pair (i, i + E/2) of every head by its position's angle."""
-    cos, sin = cos_TE[:, None], sin_TE[:, None]
-    a, b = x_BTHE.chunk(2, dim=-1)
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+def rotate(x_BTHE: Tensor, cos_THE: Tensor, sin_THE: Tensor) -> Tensor:
+    """Turn every pair (i, i + E/2) of every head by its position's angle; x may have fewer heads than the angles."""
+    heads, half = x_BTHE.shape[2], x_BTHE.shape[3] // 2
+    return torch.addcmul(x_BTHE * cos_THE[:, :heads], x_BTHE.roll(half, -1), sin_THE[:, :heads])
 
 
 def alibi_slopes(heads: int) -> list[float]:

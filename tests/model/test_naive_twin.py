@@ -1,0 +1,125 @@
+"""Every switch of the decoder against the naive twin: logits and the gradient of every tensor, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ostinato.model import naive
+
+VOCAB, CONTEXT = 11, 8
+SWITCHES = {
+    "llama": {},
+    "twice": {"schedule": "1..2 1..2"},
+    "reuse map": {"layers": 3, "schedule": "[3,1,2]"},
+    "partial passes": {"schedule": "1..2 1..2:attn 2:mlp 1:mlp"},
+    "an unused layer": {"layers": 3, "schedule": "1 3 1"},
+    "grouped queries": {"heads": 6, "kv_heads": 2, "head_dim": 4},
+    "one key-value head": {"heads": 4, "kv_heads": 1},
+    "wide heads": {"heads": 2, "head_dim": 20},
+    "no positions": {"positions": "none"},
+    "learned positions": {"positions": "learned"},
+    "alibi": {"positions": "alibi", "heads": 4},
+    "alibi, six heads in groups": {"positions": "alibi", "heads": 6, "kv_heads": 3, "head_dim": 4},
+    "alibi in windows": {"positions": "alibi", "windows": {"pattern": "SL", "short": 3}},
+    "rope of another base": {"rope_base": 100},
+    "qk norm plain": {"qk_norm": "plain"},
+    "qk norm weight": {"qk_norm": "weight", "kv_heads": 1},
+    "qk norm without rope": {"qk_norm": "weight", "positions": "none"},
+    "windows": {"layers": 3, "windows": {"pattern": "SSL", "short": 3}},
+    "windows of the query alone": {"windows": {"pattern": "S", "short": 1}},
+    "windows follow the layer": {"windows": {"pattern": "SL", "short": 2}, "schedule": "1 2 1 2 1"},
+    "relu2": {"mlp": {"kind": "relu2", "hidden": 20}},
+    "norms without weight": {"norm": {"weight": False, "eps": 0.01}},
+    "value embeddings, alternate": {"layers": 3, "value_embeddings": "alternate"},
+    "value embeddings, all, grouped": {"value_embeddings": "all", "heads": 4, "kv_heads": 2, "schedule": "1..2 1:attn"},
+    "bigram table": {"bigram_table": 7},
+    "bigram table, normed": {"bigram_table": 7, "embedding_norm": True, "positions": "learned"},
+    "application scalars": {"application_scalars": True, "schedule": "1..2 2:mlp 1"},
+    "softcap": {"softcap": 2},
+    "untied head": {"tie_embeddings": False},
+    "tied attention": {"layers": 4, "tie": {"3..4:attn": "1..2:attn"}, "value_embeddings": "all"},
+    "tied mlp, from a later layer": {"layers": 3, "tie": {"1:mlp": "3:mlp"}, "schedule": "1..3 1"},
+    "tied layers and windows": {"layers": 3, "tie": {"3": "1"}, "windows": {"pattern": "SSS", "short": 2}},
+    "injection": {"inject": "add", "schedule": "(1..2)x3"},
+    "injection beside scalars": {"inject": "add", "schedule": "1 (2)x2 1", "application_scalars": True, "embedding_norm": True},
+    "passes": {"schedule": "1 (2)x{r}", "passes": 3},
+    "loop2": {"family": "loop2", "layers": 4, "heads": 4, "windows": {"pattern": "SSSL", "short": 3}, "mlp": {"hidden": None, "ratio": 1},
+              "schedule": "1..4 1..4:attn", "bigram_table": 13},
+}  # fmt: skip
+DOCUMENTS = [[0, 0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 1, 1, 1]]
+
+
+def agree(decoder, documents=None):
+    """Logits and gradients of the decoder and of its twin, two rows of seven tokens."""
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.randint(0, decoder.vocab, (2, 7), generator=draw)
+    pull = torch.randn(2, 7, decoder.vocab, generator=draw, dtype=torch.float64)
+    logits = decoder(rows, documents_BT=None if documents is None else torch.tensor(documents))
+    (logits * pull).sum().backward()
+    weights = {name: tensor.detach().clone().requires_grad_() for name, tensor in decoder.named_parameters()}
+    twins = [naive.logits(decoder.model, weights, row.tolist(), decoder.context, documents and documents[b]) for b, row in enumerate(rows)]
+    (torch.stack(twins) * pull).sum().backward()
+    torch.testing.assert_close(logits, torch.stack(twins), rtol=1e-9, atol=1e-9)
+    for name, parameter in decoder.named_parameters():
+        if parameter.grad is None:
+            assert weights[name].grad is None, name
+        else:
+            torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-8, atol=1e-8, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_every_switch(small_model, small_decoder, switch):
+    agree(small_decoder(small_model(**SWITCHES[switch])))
+
+
+@pytest.mark.parametrize("switch", ["llama", "alibi in windows", "learned positions", "bigram table, normed", "loop2"])
+def test_document_masking(small_model, small_decoder, switch):
+    agree(small_decoder(small_model(**SWITCHES[switch])), DOCUMENTS)
+
+
+@pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "injection"])
+def test_activation_checkpointing(small_model, small_decoder, switch):
+    decoder = small_decoder(small_model(**SWITCHES[switch]))
+    decoder.activation_checkpointing = True
+    agree(decoder, DOCUMENTS)
+
+
+@st.composite
+def models(draw):
+    """Any combination of switches, small."""
+    layers = draw(st.integers(1, 3))
+    place = st.tuples(st.integers(1, layers), st.sampled_from(["", ":attn", ":mlp"]))
+    heads = draw(st.sampled_from([1, 2, 3, 4]))
+    keys = {
+        "layers": layers,
+        "d_model": 32,
+        "heads": heads,
+        "head_dim": draw(st.sampled_from([2, 6])),
+        "kv_heads": draw(st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0])),
+        "schedule": " ".join(f"{layer}{part}" for layer, part in draw(st.lists(place, min_size=1, max_size=4))),
+        "mlp": {"kind": draw(st.sampled_from(["swiglu", "relu2"])), "hidden": draw(st.integers(1, 9))},
+        "norm": {"weight": draw(st.booleans()), "eps": 1e-5},
+        "positions": draw(st.sampled_from(["none", "rope", "learned", "alibi"])),
+        "qk_norm": draw(st.sampled_from(["none", "plain", "weight"])),
+        "windows": {"pattern": draw(st.text("SL", min_size=1, max_size=3)), "short": draw(st.integers(1, 9))},
+        "value_embeddings": draw(st.sampled_from(["none", "alternate", "all"])),
+        "bigram_table": draw(st.sampled_from([0, 1, 5])),
+        "embedding_norm": draw(st.booleans()),
+        "application_scalars": draw(st.booleans()),
+        "softcap": draw(st.sampled_from([None, 3])),
+        "tie_embeddings": draw(st.booleans()),
+        "inject": draw(st.sampled_from(["none", "add"])),
+    }
+    if layers > 1 and draw(st.booleans()):
+        part = draw(st.sampled_from(["attn", "mlp"]))
+        keys["tie"] = {f"{layers}:{part}": f"1:{part}"}
+    return keys
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], derandomize=True)
+@given(keys=models(), documents=st.sampled_from([None, DOCUMENTS]))
+def test_any_combination(small_model, small_decoder, keys, documents):
+    agree(small_decoder(small_model(**keys)), documents)
