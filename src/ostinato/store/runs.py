@@ -162,6 +162,11 @@ class RunFolder:
     def checkpoints_path(self) -> Path:
         return self.path / "checkpoints"
 
+    def checkpoints(self) -> dict[int, Path]:
+        """The folder of every checkpoint that has a manifest, by the tokens trained on."""
+        found = (file.parent for file in self.checkpoints_path.glob("*/manifest.json"))
+        return {int(path.name): path for path in sorted(found) if path.name.isdigit()}
+
     @property
     def tensorboard_path(self) -> Path:
         return self.path / "tensorboard"
@@ -226,6 +231,20 @@ class RunFolder:
     def under(self, evaluation: str) -> RunFolder:
         """The same run with the losses of another evaluation."""
         return RunFolder(self.path, self.targets_path, evaluation)
+
+    def write_evaluation(self, evaluate: dict[str, Any]) -> None:
+        """Say how the losses of this evaluation are measured (the study's `evaluate`); the first record stays."""
+        path = self.path / "losses" / self.evaluation / "evaluate.json"
+        if not path.exists():
+            write_json(path, evaluate)
+
+    def evaluation_record(self) -> dict[str, Any]:
+        """What `write_evaluation` wrote, {} when nothing was. Raises StoreError when it is torn."""
+        path = self.path / "losses" / self.evaluation / "evaluate.json"
+        try:
+            return read_json(path, f"delete {path} and give `ostinato run` again")
+        except FileNotFoundError:
+            return {}
 
     def losses_path(self, part: str, tokens: int) -> Path:
         return self.path / "losses" / self.evaluation / part / f"{int(tokens)}.parquet"

@@ -1,0 +1,50 @@
+"""A trained decoder back from a run's checkpoint, and the text it belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ostinato.data import Prepared, prepare
+from ostinato.errors import StoreError
+from ostinato.model import Decoder, build, load_weights
+from ostinato.store import RunFolder
+from ostinato.study.records import Arm
+
+
+def resolved(folder: RunFolder) -> dict[str, Any]:
+    """What the run was resolved to. Raises StoreError for a record that does not say."""
+    content = folder.record().get("resolved") or {}
+    if "arm" not in content or "seed" not in content:
+        what = f"run {folder.name} does not say which arm it is"
+        raise StoreError(what, "record.json holds the resolved arm and seed", "give `ostinato run` again")
+    return content
+
+
+def load_text(folder: RunFolder, cache: Path | None = None) -> Prepared:
+    """The prepared text of the run, from the cache or prepared anew. Raises StoreError when the text is no longer the run's."""
+    content = resolved(folder)
+    prepared = prepare(Arm.model_validate(content["arm"]).data, cache)
+    was, now = content["data_fingerprint"], prepared.fingerprint
+    if was != now:
+        what = f"the text of run {folder.name} has changed: it was {was[:12]}, it is {now[:12]}"
+        raise StoreError(what, "a run is read with the text that it was trained on", "restore the corpus, or give `ostinato run` again")
+    return prepared
+
+
+def load_decoder(folder: RunFolder, prepared: Prepared, tokens: int | None = None, device: str = "cpu") -> Decoder:
+    """The decoder after training on `tokens` (default: the newest checkpoint). Raises StoreError when there is no such checkpoint."""
+    points = folder.checkpoints()
+    tokens = max(points, default=None) if tokens is None else tokens
+    if tokens is None or tokens not in points:
+        found = ", ".join(f"{point:,}" for point in sorted(points)) or "none"
+        what = f"run {folder.name} has no checkpoint" + ("" if tokens is None else f" at {tokens:,} tokens")
+        raise StoreError(what, f"its checkpoints, in tokens: {found}", "give `ostinato run` again: it goes on until the end, which is kept")
+    content = resolved(folder)
+    arm = Arm.model_validate(content["arm"])
+    compute = torch.bfloat16 if arm.recipe.dtype == "bfloat16" else None
+    decoder = build(arm.model, prepared.vocab, arm.recipe.context, content["seed"], "meta", bos=prepared.bos, compute_dtype=compute)
+    load_weights(decoder, points[tokens] / "weights.safetensors")
+    return decoder.to(device).eval()
