@@ -152,7 +152,7 @@ def _unknown(key: str, value: Any, line: int, shape: Keys | Named, place: tuple[
     """A key that may not stand here: the section where it may, or the nearest name that may stand here."""
     here = list(shape.keys) if isinstance(shape, Keys) else list(shape.allowed)
     what = f"no key {key[:60]!r} here"
-    if value is None and " " in key:
+    if value is None and (" " in key or key[0].isdigit()):
         return Problem(line, where(place), what, "between { } a comma begins the next key", 'put "…" around text that holds a comma')
     meant = OTHER_NAMES.get(key.lower(), "")
     if meant in here:

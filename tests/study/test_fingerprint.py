@@ -1,0 +1,160 @@
+"""A run's fingerprint changes with everything that its numbers follow from, and with nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ostinato.study.fingerprint import fingerprint, run_fingerprint
+from ostinato.study.records import Arm, Data, Model, Recipe
+
+BASE = {"layers": 4, "d_model": 64, "heads": 4}
+ARM = Arm(name="plain", model=Model(**BASE), recipe=Recipe(), data=Data(), seeds=(1,))
+PLAIN = run_fingerprint(ARM, 1, "data")
+
+OTHER_MODEL = {
+    "family": "loop2",
+    "layers": 5,
+    "d_model": 128,
+    "heads": 2,
+    "kv_heads": 2,
+    "head_dim": 8,
+    "mlp": {"hidden": 8},
+    "norm": {"eps": 1e-5},
+    "positions": "alibi",
+    "rope_base": 5000,
+    "qk_norm": "plain",
+    "windows": {"pattern": "SL", "short": 8},
+    "value_embeddings": "all",
+    "bigram_table": 16,
+    "embedding_norm": True,
+    "application_scalars": True,
+    "softcap": 15,
+    "tie_embeddings": False,
+    "schedule": "1..4 4",
+    "inject": "add",
+    "tie": {"2:attn": "1:attn"},
+    "residual_scaling": "unique",
+    "init": {"std": 0.01},
+}
+OTHER_RECIPE = {
+    "tokens": 400_000,
+    "batch": 2048,
+    "context": 64,
+    "optimizer": "adamw",
+    "lr": 0.01,
+    "betas": (0.8, 0.95),
+    "eps": 1e-9,
+    "weight_decay": 0.1,
+    "decay_to_zero": True,
+    "groups": {"norm": {"lr": 1}},
+    "muon": {"momentum": 0.9},
+    "lr_schedule": {"decay": 0.4},
+    "clip": 1.0,
+    "dtype": "bfloat16",
+}
+OTHER_DATA = {"packing": "contiguous", "document_mask": True, "buffer": 10}
+
+
+def with_model(**keys) -> Arm:
+    return ARM.model_copy(update={"model": Model(**{**BASE, **keys})})
+
+
+def with_recipe(**keys) -> Arm:
+    return ARM.model_copy(update={"recipe": Recipe(**keys)})
+
+
+def test_every_key_of_the_records_is_tried_here():
+    assert set(OTHER_MODEL) == set(Model.model_fields) - {"passes"}, "passes stands for {r} in a schedule, see below"
+    assert set(OTHER_RECIPE) == set(Recipe.model_fields) - {"micro_batch", "activation_checkpointing"}
+
+
+@pytest.mark.parametrize("key", OTHER_MODEL)
+def test_every_key_of_the_model_changes_it(key):
+    assert run_fingerprint(with_model(**{key: OTHER_MODEL[key]}), 1, "data") != PLAIN
+
+
+@pytest.mark.parametrize("key", OTHER_RECIPE)
+def test_every_key_of_the_recipe_changes_it(key):
+    assert run_fingerprint(with_recipe(**{key: OTHER_RECIPE[key]}), 1, "data") != PLAIN
+
+
+@pytest.mark.parametrize("key", OTHER_DATA)
+def test_what_of_the_data_shapes_training_changes_it(key):
+    changed = ARM.model_copy(update={"data": Data(**{key: OTHER_DATA[key]})})
+    assert run_fingerprint(changed, 1, "data") != PLAIN
+
+
+def test_seed_and_data_change_it():
+    assert len({PLAIN, run_fingerprint(ARM, 2, "data"), run_fingerprint(ARM, 1, "other data")}) == 3
+
+
+def test_passes_change_it():
+    prints = {run_fingerprint(with_model(schedule="1 (2..3)x{r} 4", passes=passes), 1, "data") for passes in (1, 2, 3)}
+    assert len(prints) == 3
+    assert PLAIN in prints, "one pass is the plain stack"
+
+
+def test_memory_only_keys_do_not_change_it():
+    assert run_fingerprint(with_recipe(micro_batch=128, activation_checkpointing=True), 1, "data") == PLAIN
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=20), st.text(max_size=20), st.lists(st.integers(0, 99), max_size=4), st.text(max_size=5))
+def test_names_notes_and_the_other_seeds_never_change_it(name, note, seeds, contingent):
+    renamed = ARM.model_copy(update={"name": name, "note": note, "seeds": tuple(seeds), "contingent": contingent, "seed_names": {1: name}})
+    assert run_fingerprint(renamed, 1, "data") == PLAIN
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"schedule": "1..4"},
+        {"schedule": "1 2 3..4"},
+        {"schedule": [1, 1, 1, 1]},
+        {"layers": ["gqa"] * 4},
+        {"layers": "4 x gqa"},
+        {"kv_heads": 4},
+        {"head_dim": 16},
+        {"mlp": {"ratio": "4.0"}},
+        {"mlp": {"hidden": 256}},
+        {"family": "llama", "positions": "rope"},
+    ],
+)
+def test_ways_of_writing_the_same_model_agree(keys):
+    assert run_fingerprint(with_model(**keys), 1, "data") == PLAIN
+
+
+def test_ties_agree_however_they_are_written():
+    prints = {
+        run_fingerprint(with_model(tie=tie), 1, "data")
+        for tie in ({"3..4:mlp": "1..2:mlp"}, {"4:mlp": "2:mlp", "3:mlp": "1:mlp"}, {"4:mlp": "2:mlp", "3:mlp": "1..1:mlp"})
+    }
+    assert len(prints) == 1
+
+
+def test_the_order_of_keys_does_not_matter_and_nan_has_no_form():
+    assert fingerprint({"a": 1, "b": [2, {"c": 3, "d": 4}]}) == fingerprint({"b": [2, {"d": 4, "c": 3}], "a": 1})
+    assert fingerprint(ARM) == fingerprint(ARM.model_dump(mode="json"))
+    with pytest.raises(ValueError):
+        fingerprint({"a": float("nan")})
+
+
+def test_another_process_agrees():
+    code = (
+        "from ostinato.study.records import *; from ostinato.study import run_fingerprint;"
+        "arm = Arm(name='x', model=Model(layers=4, d_model=64, heads=4), recipe=Recipe(), data=Data(), seeds=(1,));"
+        "print(run_fingerprint(arm, 1, 'data'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.strip() == PLAIN
