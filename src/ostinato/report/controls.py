@@ -1,0 +1,105 @@
+"""Arms against their controls: pairs, other than with the reference, that cost the same training FLOPs or own as many parameters.
+
+A study's reference is one arm, but its question is often about two others (a stack run twice against untied depth of equal FLOPs).
+Within each group of equal cost every arm is compared with one control: the first arm that repeats no layer, else the first arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ostinato.analysis import ArmResult, OverSeeds, Paired, over_seeds, paired
+from ostinato.ledger.compare import ABOUT
+from ostinato.ledger.ledger import Ledger
+from ostinato.report import numbers
+from ostinato.report.results import gain_cells, tone
+from ostinato.report.tables import Cell, Column, Row, Table
+from ostinato.store import RunFolder, Store
+
+AXES: dict[str, Callable[[Ledger], float]] = {
+    "training FLOPs": lambda ledger: ledger.flops_total,
+    "parameters": lambda ledger: ledger.params_total,
+}
+
+
+@dataclass(frozen=True)
+class Control:
+    """An arm against its control. axes: what both have in equal (within 1%) measure. tokens: trained on by both, the end of training."""
+
+    arm: str
+    control: str
+    axes: tuple[str, ...]
+    tokens: int
+    pairing: Paired
+    seeds: OverSeeds
+
+
+def controls(results: Sequence[ArmResult], folders: Mapping[tuple[str, int], RunFolder], store: Store) -> list[Control]:
+    """Every matched pair that is measured at the end of training with a seed in common. Raises StoreError when a stored file is torn."""
+    axes: dict[tuple[str, str], list[str]] = {}
+    for axis, cost in AXES.items():
+        for group in _groups(results, cost):
+            control = next((one for one in group if not any(row.pass_ > 1 for row in one.ledger.applications)), group[0])
+            for one in group:
+                if one is not control:
+                    axes.setdefault((one.name, control.name), []).append(axis)
+    by_name = {result.name: result for result in results}
+    found = [_compared(by_name[arm], by_name[control], tuple(shared), folders, store) for (arm, control), shared in axes.items()]
+    return [one for one in found if one]
+
+
+def _groups(results: Sequence[ArmResult], cost: Callable[[Ledger], float]) -> list[list[ArmResult]]:
+    """Arms of about equal cost, two or more; not those that cost what the reference does, for they are compared with it already."""
+    base = next(cost(result.ledger) for result in results if result.reference)
+    groups: list[list[ArmResult]] = []
+    for result in results:
+        if abs(cost(result.ledger) / base - 1) < ABOUT or not any(run.final for run in result.runs):
+            continue
+        near = next((group for group in groups if abs(cost(result.ledger) / cost(group[0].ledger) - 1) < ABOUT), None)
+        if near is None:
+            groups.append([result])
+        else:
+            near.append(result)
+    return [group for group in groups if len(group) > 1]
+
+
+def _compared(
+    arm: ArmResult, control: ArmResult, axes: tuple[str, ...], folders: Mapping[tuple[str, int], RunFolder], store: Store
+) -> Control | None:
+    ends = [{run.seed: run for run in one.runs if run.final} for one in (control, arm)]
+    seeds = [seed for seed in arm.arm.seeds if seed in ends[0] and seed in ends[1]]
+    tables = [[folders[one.name, seed].read_losses(arm.part, end[seed].tokens or 0) for one, end in zip((control, arm), ends, strict=True)]
+              for seed in seeds]  # fmt: skip
+    ids = {table.target_id for pair in tables for table in pair}
+    if len(ids) != 1:
+        return None
+    targets = store.targets(ids.pop())
+    means = [np.mean(np.stack([pair[side].losses for pair in tables]), axis=0, dtype=np.float64) for side in (0, 1)]
+    pairing = paired(means[0], means[1], targets.document, targets.bytes)
+    gains = {seed: paired(one.losses, other.losses, targets.document).gain for seed, (one, other) in zip(seeds, tables, strict=True)}
+    known = {seed: gain for seed, gain in gains.items() if gain is not None}
+    return Control(arm.name, control.name, axes, ends[1][seeds[0]].tokens or 0, pairing, over_seeds(known, pairing.interval))
+
+
+def control_table(found: Sequence[Control]) -> Table:
+    """One row a pair."""
+    columns = (
+        Column("arm", number=False), Column("control", number=False), Column("equal in", number=False),
+        Column("gain over control", "the control's nats a token minus the arm's, mean over seeds: positive is better"),
+        Column("95% over documents"), Column("by seed"), Column("windows won"), Column("documents won"),
+        Column("against the control", number=False),
+    )  # fmt: skip
+    rows = []
+    for one in found:
+        pairing = one.pairing
+        rows.append(Row((
+            Cell(one.arm, one.arm), Cell(one.control, one.control), Cell(numbers.listed(list(one.axes))),
+            *gain_cells(pairing, one.seeds),
+            Cell(f"{pairing.windows_won:,}/{pairing.windows:,}", pairing.windows_won / max(pairing.windows, 1)),
+            Cell(f"{pairing.documents_won:,}/{pairing.documents:,}", pairing.documents_won / max(pairing.documents, 1)),
+            Cell(one.seeds.words, None, one.seeds.caution, tone(one.seeds.words)),
+        )))  # fmt: skip
+    return Table("controls", "Arms of equal cost against each other", columns, tuple(rows))

@@ -1,0 +1,35 @@
+"""Templates: the environment that escapes everything, and HTML of single tables for the page and the notebook."""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+
+import jinja2
+from markupsafe import Markup
+
+from ostinato.report.tables import Table
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """Autoescaping is on for every template; a name that is not given is an error."""
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def asset(name: str) -> str:
+    """The text of a file in templates/."""
+    return resources.files("ostinato.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def table_html(table: Table) -> Markup:
+    """One table as the page shows it: scrolls when it is wide, sorts when a script is there."""
+    return Markup(environment().get_template("table.html.j2").render(table=table.on_page()))
+
+
+def notebook(*tables: Table) -> str:
+    """Tables for `_repr_html_`: the same HTML with a small style of its own, in the colours of the notebook."""
+    shown = (f'<div class="ostinato">{table_html(table)}</div>' for table in tables if table.rows)
+    return f"<style>{asset('notebook.css')}</style>" + "".join(shown)

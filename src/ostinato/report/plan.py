@@ -1,0 +1,191 @@
+"""What a study costs and matches, as tables: for `ostinato plan`, the notebook and the page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ostinato.ledger.ledger import Ledger
+from ostinato.ledger.plan import Plan
+from ostinato.ledger.settings import schedule_words
+from ostinato.report import numbers
+from ostinato.report.page import notebook
+from ostinato.report.tables import Cell, Column, Row, Table, to_rich
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+CONVENTION = ("FLOPs: training, forward and backward, by the published convention, 6 × (matrices of every application + unembedding) "
+              "+ 12 × heads × head size × mean allowed keys; the upstream trainer's convention is in the JSON.")  # fmt: skip
+MEMORY = ("Memory: an estimate of weights, gradients, optimizer states and the activations of one micro-batch; "
+          "cache: keys and values of one sequence.")  # fmt: skip
+UNKNOWN = "not known before the text is prepared"
+
+
+def _count(value: float | None, unit: str) -> Cell:
+    return Cell(numbers.human(value), value, UNKNOWN if value is None else f"{numbers.exact(value)} {unit}")
+
+
+def cost_table(plan: Plan) -> Table:
+    """One row an arm: everything the ledger counts, and FLOPs as multiples of the reference's."""
+    ledgers, reference = plan.ledgers, plan.study.reference
+    base = next(ledger for ledger in ledgers if ledger.name == reference)
+    same_tokens = len({ledger.tokens for ledger in ledgers}) == 1
+    known = any(ledger.epochs is not None for ledger in ledgers)
+    columns = (
+        Column("arm", number=False),
+        Column("schedule", "the order in which layers run", number=False, terminal=False),
+        Column("parameters", "every number once"),
+        Column("outside embeddings", "without embedding, head, positions, value and bigram tables"),
+        Column("applied", "parameters that applications use, counted as often as they are used", terminal=False),
+        Column("FLOPs a token", "training, published convention"),
+        Column("times ref.", f"FLOPs a token as a multiple of {reference}'s"),
+        Column("total FLOPs", "FLOPs a token × tokens", spare=1),
+        Column("tokens", "training tokens, in whole steps", terminal=not same_tokens),
+        Column("steps", "optimizer steps", terminal=False),
+        Column("epochs", "passes over the training text", terminal=known, page=known),
+        Column("depth", "effective depth: length of the schedule in whole layers"),
+        Column("layers", "unique layers: how many different layers run", spare=2),
+        Column("memory", "estimate for training: weights, gradients, optimizer, activations"),
+        Column("with recomputing", "the same when only the input of each application is kept", terminal=False),
+        Column("cache a token", "bytes that generation keeps for a token, summed over applications", spare=3),
+    )
+    rows = tuple(Row(_costs(ledger, base), "reference" if ledger.name == reference else "") for ledger in ledgers)
+    return Table("ledger", f"What each arm costs ({plan.study.name}, reference {reference})", columns, rows, (CONVENTION, MEMORY))
+
+
+def _costs(ledger: Ledger, base: Ledger) -> tuple[Cell, ...]:
+    memory = ledger.memory
+    held = memory["weights"] + memory["gradients"] + memory["optimizer"]
+    ratio = ledger.flops_per_token / base.flops_per_token
+    cache = ledger.cache_bytes_per_token
+    return (
+        Cell(ledger.name, ledger.name, ledger.arm.note),
+        Cell(schedule_words(ledger.arm.model)),
+        _count(ledger.params_total, "parameters"),
+        _count(ledger.params_nonembedding, "parameters outside embeddings"),
+        _count(ledger.params_applied, "parameters, as often as they are used"),
+        _count(ledger.flops_per_token, f"FLOPs a token; by the trainer's convention {numbers.exact(ledger.flops_per_token_trainer)}"),
+        Cell(numbers.times(ratio), ratio, tone="strong" if ratio == 1 and ledger is not base else ""),
+        Cell(numbers.power(ledger.flops_total), ledger.flops_total, f"{numbers.exact(ledger.flops_total)} FLOPs"),
+        _count(ledger.tokens, "training tokens"),
+        Cell(numbers.exact(ledger.steps), ledger.steps, f"{numbers.exact(ledger.tokens_per_step)} tokens a step"),
+        Cell(numbers.fixed(ledger.epochs, 2), ledger.epochs, _first_pass(ledger)),
+        Cell(numbers.depth(ledger.effective_depth), ledger.effective_depth),
+        Cell(str(ledger.unique_layers), ledger.unique_layers),
+        Cell(numbers.size(held + memory["activations"]), held + memory["activations"], _memory(memory)),
+        Cell(numbers.size(held + memory["activations_checkpointed"]), held + memory["activations_checkpointed"]),
+        Cell(numbers.size(cache), cache, f"and {numbers.exact(ledger.cache_bytes_fixed)} bytes whatever the length"),
+    )
+
+
+def _first_pass(ledger: Ledger) -> str:
+    if ledger.first_pass_ends is None:
+        return UNKNOWN
+    words = f", {numbers.exact(ledger.words)} words" if ledger.words else ""
+    return f"the first pass over the text ends after {numbers.exact(ledger.first_pass_ends)} tokens{words}"
+
+
+def _memory(memory: dict[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {numbers.size(value)}" for name, value in memory.items())
+
+
+def always_equal(plan: Plan) -> list[str]:
+    """The axes that are equal in every arm."""
+    names = [axis.name for one in plan.comparisons.values() for axis in one.axes]
+    return [name for name in dict.fromkeys(names) if all(name in one.equal for one in plan.comparisons.values())]
+
+
+def also_equal(plan: Plan) -> dict[str, list[str]]:
+    """For every arm the axes that equal the reference's and do not in some other arm: what this arm is a match in."""
+    everywhere = set(always_equal(plan))
+    return {name: [axis for axis in one.equal if axis not in everywhere] for name, one in plan.comparisons.items()}
+
+
+def matched_table(plan: Plan) -> Table:
+    """One row an arm: which axes equal the reference's and which do not, in words; below, what is equal everywhere."""
+    columns = (Column("arm", number=False), Column(f"equal to {plan.study.reference}", number=False), Column("differs in", number=False))
+    equal = also_equal(plan)
+    rows = tuple(
+        Row((Cell(name, name), Cell(", ".join(equal[name]) or numbers.NONE), Cell("; ".join(map(str, one.different)) or "nothing")))
+        for name, one in plan.comparisons.items()
+    )
+    everywhere = always_equal(plan)
+    notes = (f"Equal in every arm: {', '.join(everywhere)}.",) if everywhere else ()
+    return Table("matched", f"What is matched with {plan.study.reference}, and what is not", columns, rows, notes)
+
+
+def application_table(index: int, ledger: Ledger) -> Table:
+    """One row an application of one arm: what runs, what it uses, what it costs."""
+    columns = (
+        Column("application"), Column("layer"), Column("runs", number=False), Column("pass"),
+        Column("window", "keys a query may see, itself included"),
+        Column("parameters"), Column("of them new", "not used by an earlier application"), Column("forward FLOPs", "per token"),
+        Column("cache a token", "bytes"),
+    )  # fmt: skip
+    rows = tuple(
+        Row((Cell(str(row.index + 1), row.index), Cell(str(row.layer), row.layer), Cell("layer" if row.part == "both" else row.part),
+             Cell(str(row.pass_), row.pass_), Cell(numbers.exact(row.window), row.window), _count(row.params, "parameters"),
+             _count(row.params_new, "parameters"), _count(row.flops_forward, "FLOPs a token"),
+             Cell(numbers.size(row.cache_bytes_per_token), row.cache_bytes_per_token)))
+        for row in ledger.applications
+    )  # fmt: skip
+    return Table(f"applications-{index}", f"Applications of {ledger.name}", columns, rows)
+
+
+def budget_line(plan: Plan) -> str:
+    """Tokens, steps and batch when every arm has the same; otherwise that they differ."""
+    budgets = {(ledger.tokens, ledger.steps, ledger.tokens_per_step) for ledger in plan.ledgers}
+    if len(budgets) > 1:
+        return "Arms are trained on different numbers of tokens (see the table)."
+    tokens, steps, per_step = next(iter(budgets))
+    line = f"Every arm: {numbers.exact(tokens)} tokens in {numbers.several(steps, 'step')} of {numbers.exact(per_step)}"
+    extents = {(ledger.epochs, ledger.first_pass_ends) for ledger in plan.ledgers}
+    epochs, ends = next(iter(extents))
+    if len(extents) > 1 or epochs is None:
+        return line + "."
+    return f"{line}, {epochs:.2f} passes over the text (the first ends after {numbers.exact(ends)} tokens)."
+
+
+@dataclass(frozen=True)
+class PlanSheet:
+    """A plan to look at: printed by rich, shown in a notebook. `rows()` gives the exact numbers."""
+
+    plan: Plan
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One object an arm, plain values for JSON."""
+        return self.plan.rows()
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[RenderableType]:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        plan = self.plan
+        if plan.study.question:
+            yield Text(plan.study.question, style="italic")
+            yield Text("")
+        yield to_rich(cost_table(plan), options.max_width)
+        yield Text("")
+        yield Text(budget_line(plan))
+        for note in (CONVENTION, MEMORY):
+            yield Text(note, style="dim")
+        yield Text("")
+        equal = also_equal(plan)
+        for name, one in plan.comparisons.items():
+            yield Text.assemble((name, "bold"), f"  {schedule_words(next(led for led in plan.ledgers if led.name == name).arm.model)}")
+            if equal[name]:
+                yield Padding(Text.assemble(("equal in ", "dim"), ", ".join(equal[name])), (0, 0, 0, 2))
+            yield Padding(Text.assemble(("differs in ", "dim"), "; ".join(map(str, one.different)) or "nothing"), (0, 0, 0, 2))
+        if always_equal(plan):
+            yield Text(f"Equal in every arm: {', '.join(always_equal(plan))}.", style="dim")
+        yield Text("")
+        for warning in (*plan.study.warnings, *plan.warnings):
+            yield Text.assemble(("! ", "bold yellow"), warning)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        warnings = "".join(f'<p class="note">! {escape(warning)}</p>' for warning in (*self.plan.study.warnings, *self.plan.warnings))
+        return notebook(cost_table(self.plan), matched_table(self.plan)) + f'<div class="ostinato">{warnings}</div>'

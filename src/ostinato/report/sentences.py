@@ -1,0 +1,144 @@
+"""The answer in plain words, from the records of the tables: which arm is better, by how much, how sure, what to be careful about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ostinato.analysis import ArmResult, Interval, OverSeeds
+from ostinato.report import numbers
+from ostinato.report.controls import Control
+from ostinato.report.results import STATE_WORDS, verdict
+from ostinato.study.records import Study
+
+MOST = 6  # sentences about single arms; the table has all of them
+
+
+@dataclass(frozen=True)
+class Answer:
+    """lead: the result in one sentence. details: arms, matched pairs and crossings. cautions: floors, seeds, what is unfinished."""
+
+    lead: str
+    details: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+def answer(
+    study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] = (), crossings: Mapping[str, tuple[float, float]] | None = None
+) -> Answer:
+    """What the results say so far."""
+    compared = [result for result in results if not result.reference and result.seeds and result.seeds.mean is not None]
+    ranked = sorted(compared, key=lambda result: -(result.seeds.mean if result.seeds and result.seeds.mean is not None else 0.0))
+    lines = [_arm_sentence(result, study.reference) for result in ranked]
+    lead, rest = _lead(study, results, ranked, lines)
+    details = _first(rest, "arms") + _first([_pair_sentence(pair) for pair in pairs], "pairs of equal cost")
+    details += _crossing_sentences(crossings or {}, study.reference)
+    return Answer(lead, tuple(details), tuple(_cautions(results, compared)))
+
+
+def _first(sentences: list[str], what: str) -> list[str]:
+    left = len(sentences) - MOST
+    return sentences[:MOST] + ([f"{left} more {what} are in the table."] if left > 0 else [])
+
+
+def _lead(study: Study, results: Sequence[ArmResult], ranked: Sequence[ArmResult], lines: list[str]) -> tuple[str, list[str]]:
+    """The first sentence, and the sentences about single arms that are then left to say."""
+    if not ranked:
+        measured = [result for result in results if result.tokens is not None]
+        if not measured:
+            return "Nothing is measured yet.", []
+        names = numbers.listed([result.name for result in measured])
+        return f"Measured so far: {names}. No arm can be compared with {study.reference} yet.", []
+    if len(ranked) == 1:
+        return lines[0], []
+    kinds = [verdict(result.words) for result in ranked]
+    if len(set(kinds)) == 1 and kinds[0] in ("better", "worse"):
+        first = f"{'Both' if len(ranked) == 2 else f'All {len(ranked)}'} arms compared with {study.reference} are {kinds[0]}."
+        return f"{first} {'Best' if kinds[0] == 'better' else 'Least so'}: {lines[0]}", lines[1:]
+    counts = [(kinds.count("better"), "better"), (kinds.count("zero"), "about equal"), (kinds.count("worse"), "worse")]
+    said = [f"{count} {'is' if count == 1 else 'are'} {words}" for count, words in counts if count]
+    return f"Of {len(ranked)} arms compared with {study.reference}, {numbers.listed(said)}. Best: {lines[0]}", lines[1:]
+
+
+def evidence(seeds: OverSeeds, interval: Interval | None) -> str:
+    """The part in parentheses: the interval over documents and what the seeds say."""
+    parts = ["no interval: fewer than two documents"] if interval is None else [f"95% over documents {_range(interval)}"]
+    signs = [gain > 0 for gain in seeds.gains.values()]
+    if len(signs) == 1:
+        parts.append("one seed")
+    elif all(signs) or not any(signs):
+        parts.append("both seeds agree" if len(signs) == 2 else f"all {len(signs)} seeds agree")
+    else:
+        ours = sum(sign == ((seeds.mean or 0) > 0) for sign in signs)
+        parts.append("the two seeds disagree in sign" if len(signs) == 2 else f"{ours} of {len(signs)} seeds agree in sign")
+    return "; ".join(parts)
+
+
+def _range(interval: Interval) -> str:
+    return f"{numbers.signed(interval.low, 3)} to {numbers.signed(interval.high, 3)}"
+
+
+def compared_words(arm: str, other: str, seeds: OverSeeds, interval: Interval | None) -> str:
+    """twice is better than plain by 0.050 nats a token (95% over documents …)."""
+    gain = seeds.mean or 0.0
+    kind = verdict(seeds.words)
+    if kind in ("better", "worse"):
+        said = f"{arm} is {kind} than {other} by {numbers.fixed(abs(gain), 3)} nats a token"
+    else:
+        said = f"{arm} and {other} are about equal: the difference, {numbers.signed(gain, 3)} nats a token, is inside the noise"
+    return f"{said} ({evidence(seeds, interval)})"
+
+
+def _arm_sentence(result: ArmResult, reference: str) -> str:
+    assert result.seeds is not None
+    said = compared_words(result.name, reference, result.seeds, result.pairing.interval if result.pairing else None)
+    return said + ("." if result.gain_final else f", at {numbers.human(result.gain_tokens)} tokens, before the end of training.")
+
+
+def _pair_sentence(pair: Control) -> str:
+    return f"At equal {numbers.listed(list(pair.axes))}, {compared_words(pair.arm, pair.control, pair.seeds, pair.pairing.interval)}."
+
+
+def _crossing_sentences(crossings: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
+    """Where arms overtake the reference, or fall behind it, for good: one sentence each way."""
+    found = []
+    for verb, better in (("overtaking", True), ("falling behind", False)):
+        where = [f"{arm} at about {numbers.human(at)} tokens" for arm, (at, end) in crossings.items() if (end > 0) == better]
+        if where:
+            more = [f"{len(where) - MOST} more"] if len(where) > MOST else []
+            found.append(f"During training, {verb} {reference} for good: {numbers.listed(where[:MOST] + more, MOST + 1)}.")
+    return found
+
+
+def _floors(below: Mapping[str, bool | None]) -> list[str]:
+    above = [name for name, is_below in below.items() if is_below is False]
+    known = [name for name, is_below in below.items() if is_below is not None]
+    if not known:
+        return []
+    if not above:
+        return [
+            f"{'Every arm' if len(known) == len(below) else 'Every arm measured'} is below every floor (the simple models in the table)."
+        ]
+    if len(above) == len(known):
+        said = f"{'No arm' if len(known) == len(below) else 'No arm measured so far'} is below every floor"
+    else:
+        said = f"{numbers.listed(above)} {'is' if len(above) == 1 else 'are'} not below every floor"
+    return [f"{said}: counting words and pairs of words in the training text does better."]
+
+
+def _cautions(results: Sequence[ArmResult], compared: Sequence[ArmResult]) -> list[str]:
+    found = []
+    numbers_of_seeds = {len(result.seeds.gains) for result in compared if result.seeds}
+    if numbers_of_seeds and max(numbers_of_seeds) < 3:
+        what = {(1,): "One seed is", (2,): "Two seeds are"}.get(tuple(numbers_of_seeds), "One or two seeds are")
+        found.append(f"{what} weak evidence: for a claim about an architecture the seed is the unit.")
+    found += _floors({result.name: result.below_floors for result in results})
+    states = Counter(STATE_WORDS.get(run.state, run.state) for result in results for run in result.runs if run.state != "not asked")
+    total = states.total()
+    done = states.pop("done", 0)
+    if states.total():
+        others = numbers.listed([f"{count} {state}" for state, count in states.items()])
+        verb = "is" if done == 1 else "are"
+        found.append(f"{done} of {numbers.several(total, 'run')} {verb} finished ({others}); what there is so far is shown.")
+    return found
