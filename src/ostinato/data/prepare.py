@@ -160,7 +160,7 @@ def _encode(
             for document, ids in zip(batch, vocabulary.encode_all([document.decode() for document in batch]), strict=True):
                 if done >= total or not _same(document, digests[done]):
                     raise _changed(corpus)
-                _write(shards[part_of[done]], document, np.array(ids, np.int64), digests[done, 0], vocabulary, dtype, counts)
+                _write(shards[part_of[done]], document, ids, digests[done, 0], vocabulary, dtype, counts)
                 done += 1
             if progress:
                 progress("encoding", done, total)
@@ -189,7 +189,7 @@ def _write(
             "no text produces BOS, which alone marks where documents begin",
             "use a tokenizer whose BOS is a special token, or train one with tokenizer: {bpe: 8192}",
         )
-    shard.tokens.write(np.concatenate([[vocabulary.bos], ids]).astype(dtype).tobytes())
+    shard.tokens.write(np.concatenate([[np.uint32(vocabulary.bos)], ids]).astype(dtype).tobytes())
     shard.starts.append(shard.starts[-1] + 1 + len(ids))
     shard.digests.append(int(digest))
     shard.bytes += len(document)

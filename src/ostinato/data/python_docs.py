@@ -36,7 +36,7 @@ def key(name: str) -> str:
     """A name for what would be gathered here: the Python, the packages and the rules, without reading a file."""
     parts = [name, str(_VERSION), sys.version, str(_library())]
     if name == "python-docs-plus":
-        parts += [f"{package} {importlib.metadata.version(package)} {_folder(package)}" for package in PACKAGES]
+        parts += [f"{_folder(package)} {package} {importlib.metadata.version(package)}" for package in PACKAGES]
     return f"{name}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}"
 
 

@@ -111,6 +111,7 @@ def _parquet(file: Path, field: str, counts: Counter[str]) -> Iterator[bytes]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    file.stat()  # what cannot be found or opened is told by `documents`; what follows is about the content
     row = 0
     try:
         with pq.ParquetFile(file, memory_map=True) as table:
@@ -133,7 +134,7 @@ def _parquet(file: Path, field: str, counts: Counter[str]) -> Iterator[bytes]:
                     else:
                         yield utf8(raw, counts)
                     row += 1
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})",
             "a Parquet file is complete: it ends with its table of contents",

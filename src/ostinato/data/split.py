@@ -39,20 +39,22 @@ def split(digests: np.ndarray, sizes: np.ndarray, validation: float, held_out: f
         )
     total = int(group_sizes.sum())
     part_of = np.zeros(len(copies), np.uint8)
-    for part, share in ((2, held_out), (1, validation)):
-        _fill(part_of, group_sizes, part, share * total)
+    for part, share, others in ((2, held_out, 2), (1, validation, 1)):
+        _fill(part_of, group_sizes, part, share * total, others)
     return part_of[group_of], int((copies - 1).sum())
 
 
-def _fill(part_of: np.ndarray, sizes: np.ndarray, part: int, goal: float) -> None:
-    taken = 0
+def _fill(part_of: np.ndarray, sizes: np.ndarray, part: int, goal: float, others: int) -> None:
+    """Give `part` its documents out of those without one (0), leaving at least `others` of them."""
+    taken, spare = 0, int((part_of == 0).sum()) - others
     for largest in _LARGEST:
         for group in np.flatnonzero((part_of == 0) & (sizes <= largest * goal)).tolist():
-            if taken >= goal:
+            if taken >= goal or not spare:
                 return
             if taken + sizes[group] <= goal * _BEYOND:
                 part_of[group] = part
                 taken += int(sizes[group])
+                spare -= 1
     if not taken:  # every document is longer than the part should be
         free = np.flatnonzero(part_of == 0)
         part_of[free[np.argmin(sizes[free])]] = part

@@ -91,19 +91,17 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without BOS."""
-        return self.encode_all([text])[0]
+        return self.encode_all([text])[0].tolist()
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, without BOS, on all cores. A long text is cut where the split of words would cut it anyway."""
-        pieces: list[str] = []
-        counts: list[int] = []
-        for text in texts:
-            before = len(pieces)
-            pieces.extend(_pieces(text) if self.trained and len(text) > LONG else [text])
-            counts.append(len(pieces) - before)
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The ids of each text, without BOS, uint32, on all cores. A long text is cut where the split of words would cut it anyway."""
+        pieces = [(owner, piece) for owner, text in enumerate(texts) for piece in (_pieces(text) if self.trained else [text])]
+        found: list[list[np.ndarray]] = [[] for _ in texts]
         fast = getattr(self.engine, "encode_batch_fast", self.engine.encode_batch)
-        encodings = iter(fast(pieces, add_special_tokens=False))
-        return [[token for _ in range(count) for token in next(encodings).ids] for count in counts]
+        for group in _groups(pieces):
+            for (owner, _), encoding in zip(group, fast([piece for _, piece in group], add_special_tokens=False), strict=True):
+                found[owner].append(np.array(encoding.ids, np.uint32))
+        return [np.concatenate(parts) for parts in found]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         return b"".join(self.token_texts[int(token)] for token in ids)
@@ -122,6 +120,20 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : cut.end()]
         start = cut.end()
     yield text[start:]
+
+
+def _groups(pieces: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Runs of pieces that together are not much longer than LONG times 4: what the library holds for a token is many times its text."""
+    group: list[tuple[int, str]] = []
+    size = 0
+    for piece in pieces:
+        group.append(piece)
+        size += len(piece[1])
+        if size >= 4 * LONG:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def train(vocab: int, texts: Iterable[str]) -> Vocabulary:

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ostinato.data.corpus import find
+from ostinato.errors import DataError
+
+
+def old(path):
+    """Make a file look untouched for a while, as far as one may: its hash may then be remembered."""
+    os.utime(path, (time.time() - 100, time.time() - 100))
+
+
+def test_a_folder_is_read_in_the_order_of_names_through_subfolders(tmp_path, cache):
+    folder = tmp_path / "texts"
+    (folder / "b").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for name, text in (("c.txt", "third"), ("a.txt", "first"), ("b/z.txt", "second"), (".git/x.txt", "no"), ("README.md", "no")):
+        (folder / name).write_text(text)
+    corpus = find(str(folder), "text", None, cache)
+    assert list(corpus.documents(Counter())) == [b"first", b"second", b"third"]
+
+
+def test_identity_follows_the_content_and_how_it_is_read_not_the_path(tmp_path, cache):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("a|b|c")
+    two.write_text("a|b|c")
+    same = find(str(one), "text", None, cache).identity
+    assert find(str(two), "text", None, cache).identity == same
+    assert find(str(two), "other", None, cache).identity == same  # a text file has no fields
+    assert find(str(two), "text", "|", cache).identity != same
+    two.write_text("a|b|d")  # as many bytes, a moment later
+    assert find(str(two), "text", None, cache).identity != same
+
+
+def test_a_hash_is_remembered_until_the_file_changes(tmp_path, cache, monkeypatch):
+    from ostinato.data import corpus as module
+
+    monkeypatch.setattr(module, "_SETTLED", -(10**12))  # as if the file had been written long ago
+    path = tmp_path / "a.txt"
+    path.write_text("a|b|c")
+    first = find(str(path), "text", None, cache).identity
+    assert len(list((cache / "hashes").iterdir())) == 1
+    memory = next((cache / "hashes").iterdir())
+    memory.write_text("torn{")
+    assert find(str(path), "text", None, cache).identity == first
+    time.sleep(0.02)
+    path.write_text("a|b|d")
+    assert find(str(path), "text", None, cache).identity != first
+
+
+def test_errors_say_what_is_there_and_what_to_do(tmp_path, cache):
+    def said(name, separator=None):
+        with pytest.raises(DataError) as error:
+            find(str(name), "text", separator, cache)
+        return str(error.value)
+
+    (tmp_path / "empty").mkdir()
+    assert "holds no text (nothing)" in said(tmp_path / "empty")
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text("a,b")
+    assert "1 .csv" in said(tmp_path / "csv")
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "a.txt").write_text("a")
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "mixed" / "b.parquet")
+    assert "1 Parquet, 1 text" in said(tmp_path / "mixed")
+    assert "did you mean python-docs?" in said("pyton-docs")
+    hub = said("HuggingFaceFW/fineweb-edu")
+    assert "hf download HuggingFaceFW/fineweb-edu" in hub and "corpus: fineweb-edu" in hub
+    assert "does not exist" in said("texts/gone.jsonl")
+    assert "does not exist" in said("/nowhere/at/all")
+    assert "separator is empty" in said(tmp_path, "")
