@@ -41,7 +41,7 @@ def test_one_rate_a_depth_is_named_differently(found):
 
 def test_injection(found):
     assert about(
-        found(plain={}, twice=TWICE, block={**TWICE, "inject": "add"}, deep=DEEP), "some looped arms only", "block see", "twice do not"
+        found(plain={}, twice=TWICE, block={**TWICE, "inject": "add"}, deep=DEEP), "some looped arms only", "again in block, not in twice"
     )
     assert about(found(plain={}, block={**TWICE, "inject": "add"}, deep=DEEP), "injection comes with looping")
     assert about(found(plain={"inject": "add"}, deep=DEEP), "never happens in plain")
@@ -83,12 +83,18 @@ def test_unlike_recipes(found):
 
 def test_controls_of_equal_flops(found):
     assert not about(found(plain={}, twice=TWICE, deep=DEEP), "no untied control")
-    assert about(found(plain={}, twice=TWICE), "no untied control of equal FLOPs for twice", "the nearest untied arm, plain")
-    assert about(found(twice=TWICE, thrice={"schedule": "(1..4)x3"}), "no untied arm at all")
-    longer = {"recipe": {"tokens": 8192}, "layers": 4}
-    assert not about(
-        found(plain={}, twice={"layers": 4, "schedule": "1..4 1..4", "recipe": {"tokens": 4096}}, deep=DEEP, longer=longer), "no untied"
-    )
+    assert about(found(plain={}, twice=TWICE), "no untied control", "for twice", "the nearest, plain,")
+    assert about(found(twice=TWICE, thrice={"schedule": "(1..4)x3"}), "no untied arm to compare with")
+    assert about(found(plain={}, tied={"layers": 8, "tie": {"5..8": "1..4"}}, twice=TWICE), "for tied and twice", "the nearest, plain,")
+    assert about(found(plain={}, twice=TWICE, deep={**DEEP, "positions": "alibi"}), "no untied control", "for twice")
+
+
+def test_a_shorter_budget_may_match_total_flops(found, make_arm):
+    once, twice = (account(make_arm(layers=4, **arm), 1024).flops_per_token for arm in ({}, TWICE))
+    longer = {"tokens": round(100_000 * twice / once)}
+    sentences = found(plain={"recipe": longer}, short={**TWICE, "recipe": {"tokens": 100_000}}, twice={**TWICE, "recipe": longer})
+    (sentence,) = about(sentences, "no untied control")
+    assert "FLOPs for twice (" in sentence and "the nearest, plain," in sentence
 
 
 def test_several_changes_at_once(found):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.settings import learning_rates, model_settings, settings
+from ostinato.study.derive import tied_to
 from ostinato.study.records import Study
 
 NEAR_FLOPS = 0.02
@@ -43,9 +44,9 @@ def _injection(ledgers: Sequence[Ledger]) -> list[str]:
     found = []
     if injecting and len(injecting) < len(looped):
         others = [ledger for ledger in looped if ledger not in injecting]
-        found.append(f"injection in some looped arms only: {_names(injecting)} see the input again at every pass, {_names(others)} do not")
+        found.append(f"injection in some looped arms only: the input comes in again in {_names(injecting)}, not in {_names(others)}")
     elif injecting:
-        found.append(f"injection comes with looping here: {_names(injecting)} see the input again, no looped arm goes without")
+        found.append(f"injection comes with looping: the input comes in again in {_names(injecting)}, and no looped arm goes without")
     if idle:
         found.append(f"injection is set but never happens in {_names(idle)}: no later pass begins there")
     return found
@@ -107,22 +108,36 @@ def _unlike_tokens(ledgers: Sequence[Ledger]) -> list[str]:
 
 
 def _controls(ledgers: Sequence[Ledger]) -> list[str]:
-    """Every arm that repeats something has an untied arm of equal FLOPs, or is named here with the nearest there is."""
-    untied = [ledger for ledger in ledgers if not _repeats(ledger)]
+    """Every arm that shares parameters has an untied arm of equal training FLOPs, or is named here with the nearest there is.
+
+    A control has the same tokenizer and positions; total FLOPs are matched, so that a shorter budget may be what matches them.
+    """
     found: dict[str, list[Ledger]] = {}
     for ledger in ledgers:
-        if not _repeats(ledger):
+        if not _shares(ledger):
             continue
-        near = min(untied, key=lambda other: abs(other.flops_total / ledger.flops_total - 1), default=None)
-        if near is None:
-            found.setdefault("there is no untied arm at all", []).append(ledger)
-        elif abs(near.flops_total / ledger.flops_total - 1) > NEAR_FLOPS:
-            found.setdefault(f"the nearest untied arm, {near.name}, spends {near.flops_total:.3g} training FLOPs", []).append(ledger)
-    return [f"no untied control of equal FLOPs for {_names(arms)} ({_flops(arms)}): {words}" for words, arms in found.items()]
+        controls = [other for other in ledgers if not _shares(other) and _kin(other) == _kin(ledger)]
+        if any(_apart(other, ledger) <= NEAR_FLOPS for other in controls):
+            continue
+        alike = [other for other in controls if other.tokens == ledger.tokens] or controls
+        near = min(alike, key=lambda other: _apart(other, ledger), default=None)
+        words = f"the nearest, {near.name}, spends {near.flops_total:.3g}" if near else "there is no untied arm to compare with"
+        found.setdefault(words, []).append(ledger)
+    return [f"no untied control of equal training FLOPs for {_names(arms)} ({_flops(arms)}): {words}" for words, arms in found.items()]
 
 
-def _repeats(ledger: Ledger) -> bool:
-    return any(row.pass_ > 1 for row in ledger.applications)
+def _shares(ledger: Ledger) -> bool:
+    """Does any of its parameters run more than once in a forward pass?"""
+    return any(row.pass_ > 1 for row in ledger.applications) or bool(tied_to(ledger.arm.model))
+
+
+def _kin(ledger: Ledger) -> tuple[str, str]:
+    said = settings(ledger.arm)
+    return said["tokenizer"], said["positions"]
+
+
+def _apart(other: Ledger, ledger: Ledger) -> float:
+    return abs(other.flops_total / ledger.flops_total - 1)
 
 
 def _flops(ledgers: Sequence[Ledger]) -> str:

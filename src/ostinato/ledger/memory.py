@@ -8,6 +8,7 @@ Not in it: the allocator's slack, workspaces, and the peak within one operation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ostinato.ledger.inventory import CONVOLUTION_WIDTH, ParameterRow
@@ -55,57 +56,75 @@ def optimizer_bytes(rows: list[ParameterRow], recipe: Recipe, model: Model) -> i
 
 
 def application_bytes(model: Model, application: Application, dtype: str) -> int:
-    """Bytes a token that the backward pass needs of one application, when nothing is computed again."""
-    norm = model.d_model * (3 if model.norm.weight else 2)  # its input, its output, and the output before the weight
-    saved = model.d_model if model.application_scalars else 0
-    exact = 0  # numbers kept in float32 whatever the dtype
-    if application.attn:
-        mixer = _gdn_saved(model) if model.layers[application.layer - 1] == "gdn" else _gqa_saved(model, application.layer)
-        saved += norm + mixer[0]
-        exact += 1 + mixer[1]
-    if application.mlp:
-        saved += norm + model_hidden(model) * (4 if model.mlp.kind == "swiglu" else 2)
-        exact += 1
-    return BYTES[dtype] * saved + FLOAT32 * exact
+    """Bytes a token that the backward pass needs of one application, when nothing is computed again.
+
+    dtype: of products and what goes into them; the stream, its norms and rotations stay in float32.
+    """
+    products, exact = 0, model.d_model if model.application_scalars else 0
+    for sublayer in application.sublayers:
+        products += model.d_model
+        exact += model.d_model * (2 if model.norm.weight else 1) + 1
+        if sublayer == "mlp":
+            products += model_hidden(model) * (4 if model.mlp.kind == "swiglu" else 2)
+        else:
+            kept = _gdn_kept(model) if model.layers[application.layer - 1] == "gdn" else _gqa_kept(model, application.layer)
+            products, exact = products + kept[0], exact + kept[1]
+    return BYTES[dtype] * products + FLOAT32 * exact
 
 
-def _gqa_saved(model: Model, layer: int) -> tuple[int, int]:
-    """q, k, v and the output, with what QK norm and value embeddings keep beside them; the log-sum-exp of every query in float32."""
+def _gqa_kept(model: Model, layer: int) -> tuple[int, int]:
+    """q, k, v, the output and a gated value embedding in the dtype of products; QK norm and the log-sum-exp of every query in float32."""
     queries, keys = model.heads * head_dim(model), kv_heads(model) * head_dim(model)
     normed = {"none": 0, "plain": 1, "weight": 2}[model.qk_norm] * (queries + keys)
     value = keys + 2 * kv_heads(model) if has_value_table(model, layer) else 0
-    return 2 * (queries + keys) + normed + value, model.heads
+    return 2 * (queries + keys) + value, normed + model.heads
 
 
-def _gdn_saved(model: Model) -> tuple[int, int]:
+def _gdn_kept(model: Model) -> tuple[int, int]:
     """Projections, convolutions before and after SiLU, normed q and k, output, gate; in float32 one state for every 64 tokens."""
     inner = model.heads * head_dim(model)
     return 4 * inner + 6 * inner + 2 * inner + 3 * inner, 4 * model.heads + inner * head_dim(model) // DELTA_CHUNK
 
 
-def memory(rows: list[ParameterRow], applications: tuple[Application, ...], model: Model, recipe: Recipe, vocab: int) -> dict[str, int]:
+def ends_bytes(model: Model, vocab: int, dtype: str) -> int:
+    """Bytes a token outside the applications: embedding and final norm; the logits, their log-softmax and, with a softcap, their tanh."""
+    streams = (2 if model.norm.weight else 1) + (1 if model.embedding_norm else 0)
+    return BYTES[dtype] * model.d_model + FLOAT32 * (streams * model.d_model + vocab * (3 if model.softcap else 2)) + 2 * TOKEN
+
+
+def cast_bytes(used: Iterable[ParameterRow], dtype: str) -> int:
+    """Bytes of the copies of weights that products in another dtype than float32 keep."""
+    return 0 if dtype == "float32" else BYTES[dtype] * sum(row.size for row in used if row.role in ("matrix", "gate"))
+
+
+def memory(
+    rows: list[ParameterRow],
+    applications: tuple[Application, ...],
+    used: list[list[ParameterRow]],
+    model: Model,
+    recipe: Recipe,
+    vocab: int,
+) -> dict[str, int]:
     """Bytes of training by what they are for: weights, gradients, optimizer, activations, activations_checkpointed.
 
-    Activations are those of one micro-batch; checkpointed, the input of every application and all of the largest one.
+    used: the tensors of every application.  Activations are those of one micro-batch; checkpointed, the input of every application and
+    all of the largest one.
     """
     size = FLOAT32 * sum(row.size for row in rows)
-    tokens = micro_batch_tokens(recipe)
-    per_token = [application_bytes(model, application, recipe.dtype) for application in applications]
-    stream = model.d_model * BYTES[recipe.dtype]
-    ends = ends_bytes(model, vocab, recipe.dtype)
+    tokens, dtype = micro_batch_tokens(recipe), recipe.dtype
+    kept = [
+        tokens * application_bytes(model, application, dtype) + cast_bytes(tensors, dtype)
+        for application, tensors in zip(applications, used, strict=True)
+    ]
+    head = 0 if dtype == "float32" else BYTES[dtype] * vocab * model.d_model
+    ends = tokens * ends_bytes(model, vocab, dtype) + head
     return {
         "weights": size,
         "gradients": size,
         "optimizer": optimizer_bytes(rows, recipe, model),
-        "activations": tokens * (ends + sum(per_token)),
-        "activations_checkpointed": tokens * (ends + stream * len(applications) + max(per_token)),
+        "activations": ends + sum(kept),
+        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * len(applications) + max(kept),
     }
-
-
-def ends_bytes(model: Model, vocab: int, dtype: str) -> int:
-    """Bytes a token outside the applications: embedding and final norm; the logits, their log-softmax and, with a softcap, their tanh."""
-    streams = (3 if model.norm.weight else 2) + (1 if model.embedding_norm else 0)
-    return BYTES[dtype] * streams * model.d_model + FLOAT32 * vocab * (3 if model.softcap else 2) + 2 * TOKEN
 
 
 def micro_batch_tokens(recipe: Recipe) -> int:
