@@ -30,7 +30,7 @@ def settings(arm: Arm) -> dict[str, str]:
         "positions": f"rope {model.rope_base:g}" if model.positions == "rope" else model.positions,
         "windows": _windows(model),
         "embedding and head": "tied" if model.tie_embeddings else "untied",
-        "tied sublayers": ", ".join(f"{key}: {value}" for key, value in model.tie.items()) if tied_to(model) else "none",
+        "tied sublayers": ", ".join(f"{key} = {value}" for key, value in model.tie.items()) if tied_to(model) else "none",
         "value embeddings": model.value_embeddings,
         "bigram table": f"{model.bigram_table:,} rows" if model.bigram_table else "none",
         "width": f"d_model {model.d_model}, {model.heads} heads of {head_dim(model)} on {kv_heads(model)}",
