@@ -32,9 +32,9 @@ LOOP2 = {"windows": {"pattern": "SSSL", "short": 4}}
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("changed", [
-    {"schedule": "1..4 1..4"}, {"schedule": "1..4 2:attn", "inject": "add"}, {"value_embeddings": "all"}, {"bigram_table": 50}, {"softcap": 3},
-    {"qk_norm": "weight"}, {"positions": "learned"}, {"tie": {"3..4:attn": "1..2:attn"}}, {"layers": 6}, {"mlp": {"hidden": 24}}, {"kv_heads": 1},
-    {"tie_embeddings": False}, {"windows": {"pattern": "SL", "short": 2}}])  # fmt: skip
+    {"schedule": "1..4 1..4"}, {"schedule": "1..4 2:attn", "inject": "add"}, {"value_embeddings": "all"}, {"bigram_table": 50},
+    {"softcap": 3}, {"qk_norm": "weight"}, {"positions": "learned"}, {"tie": {"3..4:attn": "1..2:attn"}}, {"layers": 6},
+    {"mlp": {"hidden": 24}}, {"kv_heads": 1}, {"tie_embeddings": False}, {"windows": {"pattern": "SL", "short": 2}}])  # fmt: skip
 def test_a_twin_starts_from_bit_identical_weights(small_model, family, changed):
     """Whatever one arm has more, less or in another size: every tensor of the same name and shape is the same."""
     base = {"family": family, "layers": 4, **LOOP2}

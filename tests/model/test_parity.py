@@ -9,9 +9,9 @@ from ostinato.model.decoder import build
 
 transformers = pytest.importorskip("transformers")
 VOCAB, CONTEXT = 61, 24
-NAMES = {"embed_tokens": "embedding", "input_layernorm": "attn_norm", "post_attention_layernorm": "mlp_norm", "self_attn": "attn", "norm": "final_norm",
-         "lm_head": "head", "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "gate", "up_proj": "up",
-         "down_proj": "down"}  # fmt: skip
+NAMES = {"embed_tokens": "embedding", "input_layernorm": "attn_norm", "post_attention_layernorm": "mlp_norm", "self_attn": "attn",
+         "norm": "final_norm", "lm_head": "head", "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "gate",
+         "up_proj": "up", "down_proj": "down"}  # fmt: skip
 
 
 def our_name(name):

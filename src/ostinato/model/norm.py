@@ -12,7 +12,8 @@ from ostinato.model.linear import unset
 
 
 def rms_norm(x: Tensor, eps: float, weight: Tensor | None = None) -> Tensor:
-    """Normalise the last dimension; same shape and dtype."""
+    """Normalise the last dimension; same shape. A weight of more digits than x lends them to the result."""
+    x = x if weight is None else x.to(weight.dtype)
     return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 

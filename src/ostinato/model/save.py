@@ -19,8 +19,8 @@ from ostinato.files import write_atomic
 
 def unwrap(module: nn.Module) -> nn.Module:
     """The module inside any wrappers."""
-    while inner := next((module._modules[name] for name in ("_orig_mod", "module") if name in module._modules), None):
-        module = inner
+    while wrapper := next((name for name in ("_orig_mod", "module") if name in module._modules), None):
+        module = module._modules[wrapper]
     return module
 
 
