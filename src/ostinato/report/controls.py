@@ -87,10 +87,10 @@ def _compared(
 def control_table(found: Sequence[Control]) -> Table:
     """One row a pair."""
     columns = (
-        Column("arm", number=False), Column("control", number=False), Column("equal in", number=False),
-        Column("gain over control", "the control's nats a token minus the arm's, mean over seeds: positive is better"),
+        Column("arm", number=False), Column("against", number=False), Column("equal in", number=False),
+        Column("gain", "the other arm's nats a token minus this arm's, mean over seeds: positive is better"),
         Column("95% over documents"), Column("by seed"), Column("windows won"), Column("documents won"),
-        Column("against the control", number=False),
+        Column("in words", number=False),
     )  # fmt: skip
     rows = []
     for one in found:

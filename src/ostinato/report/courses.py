@@ -11,15 +11,20 @@ from ostinato.report.figures import Curve, Point, thinned
 from ostinato.report.looks import Look
 from ostinato.store import RunFolder
 from ostinato.store.losses import rates
+from ostinato.study import recipe_steps
 from ostinato.study.records import Study
 
 
 @dataclass(frozen=True)
 class Course:
-    """One run. validation: {tokens: (nats a token, id of the targets)}; training: (tokens, nats a token) of every step."""
+    """One run. budget: the tokens it is to train on.
+
+    validation: {tokens: (nats a token, id of the targets)}; training: (tokens, nats a token) of every step.
+    """
 
     arm: str
     seed: int
+    budget: int
     validation: Mapping[int, tuple[float, str]]
     training: tuple[Point, ...]
 
@@ -42,12 +47,14 @@ def courses(study: Study, folders: Mapping[tuple[str, int], RunFolder], part: st
             steps = folder.steps()
             logged = zip(steps["tokens"].to_pylist(), steps["loss"].to_pylist(), strict=True)
             training = tuple((float(tokens), loss) for tokens, loss in logged if loss is not None and math.isfinite(loss))
-            found.append(Course(arm.name, seed, points, training))
+            found.append(Course(arm.name, seed, recipe_steps(arm.recipe).tokens, points, training))
     return found
 
 
 def mean(lines: Sequence[Sequence[Point]]) -> tuple[Point, ...]:
-    """The mean of several lines where all of them have a point."""
+    """The mean of the lines that reach furthest, where all of these have a point: as in the table, a run that lags is left out."""
+    furthest = max((line[-1][0] for line in lines if line), default=0.0)
+    lines = [line for line in lines if line and line[-1][0] == furthest]
     shared = set.intersection(*({x for x, _ in line} for line in lines)) if lines else set()
     at = [dict(line) for line in lines]
     return tuple((x, math.fsum(line[x] for line in at) / len(at)) for x in sorted(shared))
@@ -62,7 +69,7 @@ def _curves(lines: Lines, looks: Mapping[str, Look], scale: Mapping[str, float] 
         factor = scale[arm] if scale else 1.0
         drawn = [tuple((x * factor, y) for x, y in line) for line in each if line]
         if drawn:
-            found.append(Curve(arm, looks[arm], mean(drawn) or drawn[0], tuple(drawn)))
+            found.append(Curve(arm, looks[arm], mean(drawn), tuple(drawn)))
     return found
 
 
@@ -79,21 +86,20 @@ def training_curves(found: Sequence[Course], looks: Mapping[str, Look]) -> list[
     lines: dict[str, list[tuple[Point, ...]]] = {}
     for course in found:
         lines.setdefault(course.arm, []).append(course.training)
-    found_curves = []
-    for arm, each in lines.items():
-        course_of_arm = mean([line for line in each if line]) or max(each, key=len)
-        if course_of_arm:
-            found_curves.append(Curve(arm, looks[arm], thinned(list(course_of_arm))))
-    return found_curves
+    return [Curve(arm, looks[arm], thinned(list(mean(each)))) for arm, each in lines.items() if any(each)]
 
 
 def gain_courses(found: Sequence[Course], reference: str) -> dict[str, list[tuple[Point, ...]]]:
-    """For every arm and seed the gain over the reference's run of the same seed, at the points both measured on the same targets."""
+    """For every arm and seed the gain over the reference's run of the same seed, at the points both measured on the same targets.
+
+    Arms with another token budget are left out: at the same tokens they are elsewhere in their learning-rate schedule.
+    """
+    budget = next((course.budget for course in found if course.arm == reference), None)
     base = {course.seed: course.validation for course in found if course.arm == reference}
     gains: dict[str, list[tuple[Point, ...]]] = {}
     for course in found:
         other = base.get(course.seed, {})
-        if course.arm == reference:
+        if course.arm == reference or course.budget != budget:
             continue
         shared = [(at, nats) for at, (nats, target) in sorted(course.validation.items()) if at in other and other[at][1] == target]
         line = tuple((float(at), other[at][0] - nats) for at, nats in shared)

@@ -14,7 +14,7 @@ from ostinato.report.looks import Look
 from ostinato.report.svg import Canvas, Scale, decimals, log_ticks, padded, spread, ticks
 
 WIDTH, HEIGHT = 560.0, 360.0
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 96.0, 26.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 112.0, 26.0, 44.0
 LABEL_GAP = 14.0
 MAX_LABEL = 15
 
@@ -102,15 +102,16 @@ def curves(
         if left < at < right:
             canvas.line(x(at), TOP, x(at), HEIGHT - BOTTOM, "mark")
             canvas.text(x(at) + 4, HEIGHT - BOTTOM - 6, label, "t small")
-    labels: list[tuple[str, float, str]] = []
+    labels: list[tuple[str, float, str, Look | None, float]] = []  # text, wished y, classes, marker, where the line ends
+    edge = WIDTH - RIGHT
     if zero:
-        labels.append((zero, y(0), "t tag f0"))
+        labels.append((zero, y(0), "t tag f0", None, edge))
     for label, value in floors:
         if low <= value <= high:
             canvas.line(LEFT, y(value), WIDTH - RIGHT, y(value), "floor")
-            labels.append((label, y(value), "t tag muted"))
+            labels.append((label, y(value), "t tag muted", None, edge))
         else:
-            labels.append((f"↑ {label} {numbers.fixed(value, 2)}", TOP, "t tag muted"))
+            labels.append((f"↑ {label} {numbers.fixed(value, 2)}", TOP + 4, "t tag muted", None, edge))
     quiet = [line for line in lines if line.look.colour is None]
     for line in quiet + [line for line in lines if line.look.colour is not None]:
         end = numbers.signed(line.mean[-1][1]) if zero else numbers.fixed(line.mean[-1][1])
@@ -128,14 +129,16 @@ def curves(
                 value = numbers.signed(py) if zero else numbers.fixed(py)
                 if py <= high:
                     canvas.marker(line.look.marker, x(px), y(py), 3.4, line.look.dot, f"{line.arm}: {value} at {numbers.human(px)}")
-            labels.append((line.arm, y(min(line.mean[-1][1], high)), f"t tag f{line.look.colour}"))
+            labels.append((line.arm, y(min(line.mean[-1][1], high)), f"t tag f{line.look.colour}", line.look, x(line.mean[-1][0])))
         elif len(line.mean) == 1:
             canvas.marker("circle", x(line.mean[0][0]), y(min(line.mean[0][1], high)), 2.2, line.look.dot, f"{line.arm}: {end}")
-    wished = [at for _, at, _ in labels]
-    for (label, at, kind), put in zip(labels, spread(wished, LABEL_GAP, TOP + 4, HEIGHT - BOTTOM), strict=True):
-        if abs(put - at) > 3:
-            canvas.line(WIDTH - RIGHT + 1, at, WIDTH - RIGHT + 8, put, "leader")
-        canvas.text(WIDTH - RIGHT + 10, put + 4, short(label), kind)
+    placed = spread([label[1] for label in labels], LABEL_GAP, TOP + 4, HEIGHT - BOTTOM)
+    for (label, at, kind, look, end), put in zip(labels, placed, strict=True):
+        if abs(put - at) > 3 and edge - end < 24:
+            canvas.line(max(end, edge) + 4, at, edge + 9, put, "leader")
+        if look:
+            canvas.marker(look.marker, edge + 15, put, 3.2, look.dot)
+        canvas.text(edge + (22 if look else 10), put + 4, short(label), kind)
     return canvas.render(name, title, description)
 
 

@@ -12,7 +12,7 @@ from ostinato.report.controls import Control
 from ostinato.report.results import STATE_WORDS, verdict
 from ostinato.study.records import Study
 
-MOST = 6  # sentences about single arms; the table has all of them
+MOST = 4  # sentences about single arms; the table has all of them
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,8 @@ def _common(study: Study) -> list[tuple[str, str]]:
     all_settings = [{**settings(arm), **other_settings(arm)} for arm in study.arms]
     first = all_settings[0]
     shared = [(key, value) for key, value in first.items() if all(one.get(key) == value for one in all_settings)]
-    return [(key, value) for key, value in shared if value and key != "schedule"]
+    plain = {"None": "not set", "True": "yes", "False": "no"}
+    return [(key, plain.get(value, value)) for key, value in shared if key != "schedule"]
 
 
 def _unfinished(results: Sequence[ArmResult]) -> list[str]:

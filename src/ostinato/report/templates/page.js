@@ -24,4 +24,4 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(one => { one.open = true; }));
+addEventListener("beforeprint", () => document.querySelectorAll("details:not(.long)").forEach(one => { one.open = true; }));
