@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ostinato.launch import Outcome
-    from ostinato.ledger.plan import Plan
     from ostinato.measure.check import Check
-    from ostinato.report import Results
+    from ostinato.report.plan import PlanSheet
+    from ostinato.report.results import Results
     from ostinato.store import RunFolder, Store
     from ostinato.study.records import Arm
     from ostinato.study.records import Study as Record
@@ -89,11 +89,12 @@ class Study:
             f"did you mean {near[0]}?" if near else "choose one of these",
         )
 
-    def plan(self) -> Plan:
+    def plan(self) -> PlanSheet:
         """What every arm costs, what is matched and what could confound the comparison."""
         from ostinato.ledger.plan import plan
+        from ostinato.report.plan import PlanSheet
 
-        return plan(self.record)
+        return PlanSheet(plan(self.record))
 
     def draw(self, arms: Iterable[str] | None = None) -> dict[str, Drawing]:
         """The schedules drawn, by arm."""
@@ -118,7 +119,7 @@ class Study:
 
     def results(self) -> Results:
         """The paired table of what has been measured so far; failed and missing runs are in it."""
-        from ostinato.report import Results
+        from ostinato.report.results import Results
 
         return Results(self.record, self.store)
 
