@@ -64,9 +64,18 @@ def cpu_model() -> str | None:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: the affinity mask where the system has one, never more than the physical cores."""
+    """Cores that this process may use: by its affinity mask and its container's quota, never more than the physical cores."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed, _quota() or allowed))
+
+
+def _quota() -> int | None:
+    """Whole cores that a container (cgroup v2) allows, None without a limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, round(int(quota) / int(period)))
+    except (OSError, ValueError):
+        return None
 
 
 def gpus() -> list[dict[str, str]]:

@@ -1,0 +1,153 @@
+"""Which runs a study has, which of them are due, and how much work is left in each. No torch.
+
+A run is due until it is trained to the end and every evaluation point of the study is measured on both parts, so a study that asks for
+new points of an old run finds that run due again. What other studies have finished is found by fingerprint and not done twice.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ostinato.data import BatchPlan, Prepared, floors, prepare, rows, targets
+from ostinato.errors import OstinatoError, StudyError
+from ostinato.ledger import Ledger, account
+from ostinato.store import RunFolder, Store, evaluation_key
+from ostinato.study import points, recipe_steps, run_fingerprint
+from ostinato.study.records import Arm, Data, Evaluate, Study
+
+PARTS = ("validation", "held_out")
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a study. points: tokens at which it is measured. point_flops: what one measurement costs, about."""
+
+    arm: Arm
+    seed: int
+    fingerprint: str
+    folder: RunFolder
+    prepared: Prepared
+    ledger: Ledger
+    points: tuple[int, ...]
+    point_flops: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm.name}, seed {self.seed}"
+
+    @property
+    def work(self) -> float:
+        """FLOPs of the whole run, measurements included."""
+        return self.ledger.flops_total + len(self.points) * self.point_flops
+
+    def work_done(self, tokens: int) -> float:
+        """FLOPs of the run up to `tokens`, with the measurements before that."""
+        return self.ledger.flops_per_token * tokens + self.point_flops * sum(point < tokens for point in self.points)
+
+    def state(self) -> str:
+        """done, unmeasured (trained, but not at every point measured), or the state of its folder: new, running, stopped, failed."""
+        state = self.folder.status()["state"]
+        if state != "done":
+            return state
+        measured = set(self.folder.measured())
+        return "done" if all((part, point) in measured for part in PARTS for point in self.points) else "unmeasured"
+
+    def ids(self) -> dict[str, Any]:
+        """arm, seed and run, for lists of outcomes."""
+        return {"arm": self.arm.name, "seed": self.seed, "run": self.folder.name}
+
+
+def prepare_texts(study: Study, progress: Progress | None = None) -> dict[Data, Prepared]:
+    """The text of every arm, prepared once each. Raises DataError."""
+    return {data: prepare(data, progress=progress) for data in dict.fromkeys(arm.data for arm in study.arms)}
+
+
+def all_jobs(study: Study, store: Store, texts: Mapping[Data, Prepared]) -> list[Job]:
+    """Every run of the study, contingent arms too. Raises DataError, with the arm, for a text smaller than one step."""
+    found = []
+    for arm in study.arms:
+        prepared, steps = texts[arm.data], recipe_steps(arm.recipe)
+        try:
+            plan = BatchPlan(rows(prepared, "train", arm.recipe.context), steps.rows, 0)
+        except OstinatoError as error:
+            raise type(error)(f"arm {arm.name}: {error.what}", error.rule, error.fix) from None
+        ledger = account(arm, prepared.vocab, plan.first_epoch_end_tokens, prepared.words)
+        measured_at = points(study.evaluate.every, steps.tokens, steps.tokens_per_step)
+        point_flops = ledger.flops_forward_per_token * sum(_inputs(prepared, part, study.evaluate, arm.recipe.context) for part in PARTS)
+        for seed in arm.seeds:
+            fingerprint = run_fingerprint(arm, seed, prepared.fingerprint)
+            folder = store.run(fingerprint, evaluation_key(study.evaluate, arm.recipe.context))
+            found.append(Job(arm, seed, fingerprint, folder, prepared, ledger, measured_at, point_flops))
+    return found
+
+
+def _inputs(prepared: Prepared, part: str, evaluate: Evaluate, context: int) -> float:
+    """Tokens that one measurement of a part reads, about: documents are read again where windows overlap."""
+    tokens = prepared.manifest["parts"][part]["tokens"]
+    if evaluate.targets is not None:
+        tokens = min(tokens, evaluate.targets)
+    if evaluate.windows == "rows":
+        return tokens
+    context = evaluate.context or context
+    return tokens * context / (evaluate.stride or max(1, context // 2))
+
+
+def select(jobs: Sequence[Job], arms: Collection[str] | None = None, seeds: Collection[int] | None = None) -> list[Job]:
+    """The runs of these arms and seeds; without arms, all but those of contingent arms. Raises StudyError for one that is not there."""
+    names = list(dict.fromkeys(job.arm.name for job in jobs))
+    for arm in arms or ():
+        if arm not in names:
+            near = difflib.get_close_matches(arm, names, 1)
+            what = f"the study has no arm {arm!r}"
+            raise StudyError(what, "its arms are " + ", ".join(names), f"did you mean {near[0]}?" if near else "choose one of these")
+    chosen = [job for job in jobs if (job.arm.name in arms if arms else job.arm.contingent is None)]
+    known = sorted({job.seed for job in chosen})
+    missing = sorted(set(seeds or ()) - set(known))
+    if missing:
+        listed = ", ".join(map(str, known))
+        raise StudyError(
+            f"seed {missing[0]} is not in the study", f"the seeds of these arms are {listed}", "add it to `seeds`, or choose one of these"
+        )
+    return [job for job in chosen if not seeds or job.seed in seeds]
+
+
+def due(study: Study, store: Store, arms: Collection[str] | None = None, seeds: Collection[int] | None = None,
+        progress: Progress | None = None) -> list[Job]:  # fmt: skip
+    """The runs that are missing, unfinished, failed or not measured at every point, the longest first. Contingent arms only by name."""
+    return unfinished(select(all_jobs(study, store, prepare_texts(study, progress)), arms, seeds))
+
+
+def unfinished(jobs: Sequence[Job]) -> list[Job]:
+    """Those that are not done, each run once, the most work first."""
+    once = {job.fingerprint: job for job in reversed(jobs)}
+    left = [job for job in once.values() if job.state() != "done"]
+    return sorted(left, key=lambda job: (-job.work, job.arm.name, job.seed))
+
+
+def write_floors(jobs: Sequence[Job], store: Store, evaluate: Evaluate, progress: Progress | None = None) -> None:
+    """Measure what simple models of the training stream lose on the targets of these runs, where the store does not have it yet."""
+    settings = {(job.prepared.fingerprint, job.arm.recipe.context): job for job in jobs}
+    for done, ((data, context), job) in enumerate(settings.items()):
+        if progress:
+            progress("counting the unigram and bigram floors", done, len(settings))
+        for part in PARTS:
+            wanted = targets(job.prepared, part, evaluate, context)
+            if len(wanted) and store.floors(wanted.id, data) is None:
+                store.write_floors(wanted.id, data, floors(job.prepared, wanted, context))
+
+
+def resolved(job: Job, study: Study) -> dict[str, Any]:
+    """What is recorded of a run: the arm with every default, and what follows from it and the text."""
+    ledger = job.ledger.row()
+    kept = ("vocab", "params_total", "params_nonembedding", "flops_per_token", "flops_total", "tokens", "steps", "tokens_per_step",
+            "epochs", "first_pass_ends", "words", "effective_depth", "unique_layers")  # fmt: skip
+    return {
+        "arm": job.arm.model_dump(mode="json"), "seed": job.seed, "fingerprint": job.fingerprint,
+        "data_fingerprint": job.prepared.fingerprint, "data": job.prepared.manifest.get("corpus"),
+        "evaluate": study.evaluate.model_dump(mode="json"), "checkpoints": study.checkpoints.model_dump(mode="json"),
+        "ledger": {name: ledger[name] for name in kept},
+    }  # fmt: skip

@@ -1,0 +1,181 @@
+"""Live progress of a study: a bar for every running run and one for the study, or plain lines where the output is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ostinato.launch.view import RunView, StudyView, duration
+
+if TYPE_CHECKING:
+    from ostinato.launch.jobs import Job
+    from ostinato.launch.run import Outcome
+    from ostinato.study.records import Study
+
+LINE_SECONDS = 30.0
+MOST_BARS = 16
+
+
+class Display:
+    """Shows one launch on a console. Where it is not a terminal (or a notebook), a line is printed now and then instead of bars."""
+
+    def __init__(self, study: Study, console: Console | None = None):
+        self.study = study
+        self.console = console or Console(highlight=False)
+        self.live_here = self.console.is_terminal or self.console.is_jupyter
+        self._live: Live | None = None
+        self._last_line = time.monotonic()
+
+    def message(self, text: str) -> None:
+        """One line that stays."""
+        self.console.print(escape(text), soft_wrap=True)
+
+    # --- before
+
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[Callable[[str, int, int], None]]:
+        """While the text is prepared; yields the function that is told (stage, done, total)."""
+        seen: set[str] = set()
+        if not self.live_here:
+
+            def line(stage: str, done: int, total: int) -> None:
+                if stage not in seen:
+                    seen.add(stage)
+                    self.message(f"preparing the text: {stage}")
+
+            yield line
+            return
+        with self.console.status("preparing the text") as status:
+
+            def show(stage: str, done: int, total: int) -> None:
+                share = f" {done / total:.0%}" if total > 1 else ""
+                status.update(escape(f"preparing the text: {stage}{share}"))
+
+            yield show
+
+    def found(self, reused: Sequence[Job], due: Sequence[Job], slots: int) -> None:
+        """What there is to do, and what was found done already."""
+        if reused:
+            others = [job for job in reused if (job.folder.record().get("given") or {}).get("study") not in (None, self.study.name)]
+            shared = f", {len(others)} of them for another study" if others else ""
+            self.message(f"{_runs(len(reused))} found done already{shared}: {_names(reused)}")
+        if due:
+            at_once = f", {slots} at a time" if slots < len(due) else ""
+            self.message(f"{_runs(len(due))} due{at_once}: {_names(due)}")
+        elif not reused:
+            self.message("no run is due: every arm is contingent and none was named (--arm)")
+
+    # --- while it runs
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Around the loop that calls `update`."""
+        if not self.live_here:
+            yield
+            return
+        with Live(console=self.console, auto_refresh=False, transient=True) as live:
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
+
+    def update(self, view: StudyView) -> None:
+        """Show the state of now."""
+        if self._live:
+            self._live.update(bars(view), refresh=True)
+        elif not self.live_here and view.count("running") and time.monotonic() - self._last_line >= LINE_SECONDS:
+            self._last_line = time.monotonic()
+            self.message(line(view))
+
+    def run_ended(self, job: Job, state: str, error: str | None) -> None:
+        """One line for a run that has ended."""
+        if state == "done":
+            self.message(f"{job.name}: done{_measured(job)}")
+        elif state == "failed":
+            self.message(f"{job.name}: failed: {error}")
+        else:
+            self.message(f"{job.name}: saved and stopped")
+
+    # --- after
+
+    def ended(self, outcome: Outcome) -> None:
+        """What came of it, and how to go on."""
+        if outcome.interrupted:
+            self.message(f"stopped; {_runs(len(outcome.stopped))} left. What was trained is saved. Go on with:")
+            self.message(f"  {outcome.command}")
+        elif outcome.failed:
+            self.message(f"{_runs(len(outcome.failed))} failed, {len(outcome.done) + len(outcome.reused)} done. Try the failed again with:")
+            self.message(f"  {outcome.command}")
+        elif outcome.done:
+            self.message(f"all {_runs(len(outcome.done) + len(outcome.reused))} done, in {duration(outcome.seconds)}")
+
+
+def bars(view: StudyView) -> Group:
+    """The live picture: a bar a running run, and the study's."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "left", "right", "right", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    running = [run for run in view.runs if run.state == "running"]
+    for run in running[:MOST_BARS]:
+        table.add_row(
+            Text(run.name),
+            ProgressBar(total=max(1, run.tokens_total), completed=run.tokens, width=28),
+            *(Text(text) for text in _facts(run)),
+        )
+    done = view.count("done", "reused")
+    table.add_row(Text("study", style="bold"), ProgressBar(total=1.0, completed=view.share, width=28), Text(f"{view.share:.0%}"),
+                  Text(f"{done} of {len(view.runs)} runs"), Text(_others(view)), Text(f"{duration(view.seconds_left)} left"))  # fmt: skip
+    note = [Text("saving …")] if view.stopping else []
+    return Group(table, *note)
+
+
+def line(view: StudyView) -> str:
+    """The same in one line."""
+    running = []
+    for run in view.runs:
+        if run.state == "running":
+            loss = "" if run.loss is None else f" loss {run.loss:.3f}"
+            running.append(f"{run.name} {run.tokens / max(1, run.tokens_total):.0%}{loss}")
+    left = "" if view.seconds_left is None else f", about {duration(view.seconds_left)} left"
+    return f"{view.share:.0%} of the study, {view.count('done', 'reused')} of {len(view.runs)} runs done{left} ({'; '.join(running)})"
+
+
+def _facts(run: RunView) -> list[str]:
+    """share, tokens/s, loss, time left."""
+    return [f"{run.tokens / max(1, run.tokens_total):.0%}", f"{run.tokens_per_s:,.0f} tokens/s" if run.tokens_per_s else "starting",
+            f"loss {run.loss:.3f}" if run.loss is not None else "", f"{duration(run.seconds_left)} left"]  # fmt: skip
+
+
+def _others(view: StudyView) -> str:
+    counts = {state: view.count(state) for state in ("waiting", "elsewhere", "failed", "stopped")}
+    return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _names(jobs: Sequence[Job]) -> str:
+    """plain (seeds 1, 2), twice (seed 1)"""
+    seeds: dict[str, list[int]] = {}
+    for job in jobs:
+        seeds.setdefault(job.arm.name, []).append(job.seed)
+    return ", ".join(f"{arm} (seed{'s' if len(found) > 1 else ''} {', '.join(map(str, sorted(found)))})" for arm, found in seeds.items())
+
+
+def _measured(job: Job) -> str:
+    """The validation loss at the end, where it is measured."""
+    if ("validation", job.ledger.tokens) not in job.folder.measured():
+        return ""
+    summary = job.folder.read_loss_summary("validation", job.ledger.tokens)
+    return f", {summary['sum_nats'] / summary['targets']:.4f} nats per validation token" if summary["targets"] else ""

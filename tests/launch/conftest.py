@@ -1,0 +1,42 @@
+"""A study of two tiny arms on a small text, its own store and cache; nothing here takes longer than a few seconds."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ostinato.store import Store
+from ostinato.study.families import with_family
+from ostinato.study.records import Checkpoints, Evaluate, Model, Recipe, Study
+
+
+@pytest.fixture
+def tiny(small_text, small_arm, monkeypatch):
+    """tiny(tokens=1280, **study keys) -> Study: arms plain and twice, seeds 1 and 2 of plain, 1 of twice, and a contingent third."""
+    monkeypatch.setenv("OSTINATO_CACHE", str(small_text.cache))
+
+    def make(tokens=1280, every="640", **more):
+        def arm(name, seeds, contingent=None, **model):
+            shape = with_family({"layers": 2, "d_model": 32, "heads": 2, **model})
+            recipe = Recipe(tokens=tokens, batch=64, context=16, lr=0.005)
+            return small_arm().model_copy(update={"name": name, "model": Model.model_validate(shape), "recipe": recipe, "seeds": seeds,
+                                                  "contingent": contingent})  # fmt: skip
+
+        arms = (arm("plain", (1, 2)), arm("twice", (1,), schedule="1..2 1..2"), arm("later", (1,), "if twice wins", layers=4))
+        given = {"evaluate": Evaluate(every=every), "checkpoints": Checkpoints(every="320"), **more}
+        return Study(name="tiny", arms=arms, reference="plain", **given)
+
+    return make
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def console():
+    """A console that is no terminal; `console.file.getvalue()` is what was printed."""
+    return Console(file=io.StringIO(), width=200)

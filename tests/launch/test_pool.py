@@ -1,0 +1,194 @@
+"""The launcher's loop with workers that only pretend: order, slots, failures, interruptions, runs that another process holds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import ClassVar
+
+import pytest
+from rich.console import Console
+
+from ostinato.launch import run, run_study
+from ostinato.launch.process import gpu_names, worker_environment
+
+
+class Pretend:
+    """A worker that ends after `looks` looks, as `endings` says by arm and seed (default: done)."""
+
+    endings: ClassVar[dict] = {}
+    looks = 2
+    begun: ClassVar[list] = []
+    at_once = 0
+    alive: ClassVar[set] = set()
+
+    def __init__(self, job, study, store, device, gpu):
+        self.job, self.gpu, self.started, self.began_at = job, gpu, time.time(), 0.0
+        self.left, self.asked = Pretend.looks, False
+        Pretend.begun.append(job.name)
+        Pretend.alive.add(job.name)
+        Pretend.at_once = max(Pretend.at_once, len(Pretend.alive))
+
+    def progress(self):
+        return {"tokens": 640, "loss": 3.0, "tokens_per_s": 100.0, "seconds_left": 1.0}
+
+    def ending(self):
+        self.left -= 1
+        ending = "stopped" if self.asked else Pretend.endings.get(self.job.name, "done")
+        if ending != "never" and self.left <= 0:
+            Pretend.alive.discard(self.job.name)
+            if ending == "done":
+                self.job.folder.write_record({"study": "tiny"}, {}, {})
+            return ending
+        return None
+
+    def stop(self):
+        self.asked = True
+
+    def kill(self):
+        Pretend.endings[self.job.name] = "killed"
+        self.asked, self.left = False, 0
+
+    def record_death(self):
+        self.job.folder.set_status("failed", error="killed by SIGKILL")
+        return "killed by SIGKILL"
+
+
+@pytest.fixture(autouse=True)
+def pretend(monkeypatch):
+    Pretend.endings, Pretend.looks, Pretend.begun, Pretend.at_once, Pretend.alive = {}, 2, [], 0, set()
+    monkeypatch.setattr(run, "Worker", Pretend)
+    monkeypatch.setattr(run, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(run, "ELSEWHERE_SECONDS", 0.05)
+
+
+def test_the_longest_first_and_never_more_than_asked(tiny, store, console):
+    outcome = run_study(tiny(), store, jobs=2, console=console)
+    assert Pretend.begun == ["twice, seed 1", "plain, seed 1", "plain, seed 2"] and Pretend.at_once == 2
+    assert [(row["arm"], row["seed"]) for row in outcome.done] == [("plain", 1), ("plain", 2), ("twice", 1)]
+    assert not outcome.failed and not outcome.interrupted and "all 3 runs done" in console.file.getvalue()
+    version = store.study_folder("tiny").version(tiny())
+    assert set(version.runs) == {("plain", 1), ("plain", 2), ("twice", 1), ("later", 1)}
+
+
+def test_one_failure_does_not_stop_the_others(tiny, store, console):
+    Pretend.endings = {"twice, seed 1": "killed"}
+    outcome = run_study(tiny(), store, jobs=1, console=console)
+    assert len(outcome.done) == 2 and [row["error"] for row in outcome.failed] == ["killed by SIGKILL"]
+    assert "twice, seed 1: failed: killed by SIGKILL" in console.file.getvalue() and "1 run failed, 2 done" in console.file.getvalue()
+
+
+def test_an_error_of_the_run_is_told_as_it_was_recorded(tiny, store, console, monkeypatch):
+    def ending(self):
+        if self.job.name == "twice, seed 1":
+            self.job.folder.set_status("failed", error="the loss is nan")
+            return "failed"
+        return "done"
+
+    monkeypatch.setattr(Pretend, "ending", ending)
+    assert [row["error"] for row in run_study(tiny(), store, console=console).failed] == ["the loss is nan"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_begins_no_more_and_says_how_to_go_on(tiny, store, console, number):
+    Pretend.looks = 3
+    Pretend.endings = dict.fromkeys(["twice, seed 1", "plain, seed 1"], "never")
+    before = signal.getsignal(number)
+    sent = []
+
+    def interrupt(view):
+        if view.count("running") and not sent:
+            sent.append(os.kill(os.getpid(), number))
+
+    outcome = run_study(tiny(), store, jobs=1, console=console, on_update=interrupt)
+    assert outcome.interrupted and Pretend.begun == ["twice, seed 1"] and len(outcome.stopped) == 3
+    shown = console.file.getvalue()
+    assert "twice, seed 1: saved and stopped" in shown and "Go on with:" in shown and outcome.command in shown
+    assert outcome.command.startswith("ostinato run tiny --store ")
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_interrupt_ends_the_workers_at_once(tiny, store, console, monkeypatch):
+    monkeypatch.setattr(run, "SIGNAL_SECONDS", 0.05)
+    monkeypatch.setattr(Pretend, "stop", lambda self: None)  # a worker that does not listen
+    Pretend.endings = {"twice, seed 1": "never"}
+    sent = []
+
+    def interrupt(view):
+        if view.count("running") and (not sent or (view.stopping and time.monotonic() - sent[-1] > 0.1)):
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    outcome = run_study(tiny(), store, jobs=1, console=console, on_update=interrupt)
+    assert outcome.interrupted and len(outcome.stopped) == 3 and len(sent) == 2
+
+
+def test_signals_that_come_together_count_as_one(tiny, store, console):
+    Pretend.looks = 3
+    Pretend.endings = {"twice, seed 1": "never"}
+    killed, sent = [], []
+
+    def interrupt(view):
+        if view.count("running") and not sent:
+            sent.extend(os.kill(os.getpid(), number) for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT))
+
+    Pretend.kill, keep = lambda self: killed.append(self), Pretend.kill
+    try:
+        run_study(tiny(), store, jobs=1, console=console, on_update=interrupt)
+    finally:
+        Pretend.kill = keep
+    assert not killed
+
+
+def test_a_run_that_another_process_holds_is_waited_for(tiny, store, console):
+    from ostinato.launch import due
+
+    job = due(tiny(), store)[0]
+    held, views = threading.Event(), []
+
+    def hold():
+        with job.folder.lock():
+            held.set()
+            deadline = time.monotonic() + 20
+            while not any(run.state == "elsewhere" for view in views for run in view.runs) and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    outcome = run_study(tiny(), store, jobs=1, console=console, on_update=views.append)
+    thread.join()
+    assert Pretend.begun[-1] == "twice, seed 1" and len(outcome.done) == 3
+    assert "another process works on it" in console.file.getvalue()
+
+
+def test_views_count_up_to_all_the_work(tiny, store, console):
+    views = []
+    run_study(tiny(), store, jobs=2, console=console, on_update=views.append)
+    assert views[-1].share == 1.0 and views[-1].count("done") == 3 and views[-1].seconds_left == 0
+    assert any(view.count("running") == 2 for view in views) and any(view.count("waiting") for view in views)
+    assert [view.work_done for view in views] == sorted(view.work_done for view in views)
+
+
+def test_only_what_is_asked_for(tiny, store, console):
+    outcome = run_study(tiny(), store, arms=["plain"], seeds=[2], console=console)
+    assert Pretend.begun == ["plain, seed 2"] and "--arm plain --seed 2" in outcome.command
+
+
+def test_bars_on_a_terminal(tiny, store, tmp_path):
+    with open(tmp_path / "out", "w", encoding="utf-8") as file:
+        run_study(tiny(), store, console=Console(file=file, force_terminal=True, width=120))
+    assert "tokens/s" in (tmp_path / "out").read_text(encoding="utf-8")
+
+
+def test_environment_of_a_worker(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    found = worker_environment("1")
+    assert found["OMP_NUM_THREADS"] == found["MKL_NUM_THREADS"] == "1" and found["CUDA_VISIBLE_DEVICES"] == "1"
+    assert found["PYTHONPATH"].endswith("/mine")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 3")
+    assert gpu_names("auto") == ["2", "3"] and gpu_names("cpu") == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpu_names("auto") == []

@@ -1,0 +1,74 @@
+"""The time that is left, and how it is written: pure functions."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from ostinato.launch.progress import bars, line
+from ostinato.launch.view import RunView, StudyView, duration, seconds_left
+
+
+@pytest.mark.parametrize(("running", "waiting", "slots", "speed", "expected"), [
+    ([], [], 2, None, 0.0),
+    ([(100.0, 10.0)], [], 2, None, 10.0),
+    ([(100.0, 10.0), (300.0, 10.0)], [], 2, None, 30.0),
+    ([(100.0, 10.0), (300.0, 10.0)], [200.0], 2, 10.0, 30.0),
+    ([(100.0, 10.0), (300.0, 10.0)], [200.0, 400.0], 2, 10.0, 70.0),
+    ([(100.0, None)], [100.0], 1, 5.0, 40.0),
+    ([], [100.0, 100.0, 100.0], 2, 10.0, 20.0),
+    ([(100.0, None)], [], 1, None, None),
+    ([(100.0, 10.0)], [5.0], 1, None, None),
+])  # fmt: skip
+def test_seconds_left(running, waiting, slots, speed, expected):
+    assert seconds_left(running, waiting, slots, speed) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "…"), (0, "0:00"), (7.4, "0:07"), (59.6, "1:00"), (750, "12:30"), (11100, "3:05:00"), (-3, "0:00")]
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
+
+
+VIEW = StudyView(
+    runs=(
+        RunView("plain", 1, "running", 500, 1000, 3.25, 1234.5, 61.0),
+        RunView("plain", 2, "done", 1000, 1000),
+        RunView("twice", 1, "waiting", 0, 1000),
+        RunView("twice", 2, "failed", 0, 1000, error="loss is not finite"),
+    ),
+    work_done=30.0,
+    work_total=80.0,
+    seconds=60.0,
+    seconds_left=125.0,
+)
+
+
+def test_shares_and_counts():
+    assert VIEW.share == 0.375 and VIEW.count("done", "reused") == 1 and VIEW.count("failed") == 1
+    assert StudyView((), 0.0, 0.0, 0.0, 0.0).share == 1.0
+
+
+def test_bars_show_speed_loss_and_time_left():
+    console = Console(width=120, force_terminal=True, color_system=None, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(bars(VIEW))
+    shown = console.export_text()
+    console.file.close()
+    for part in (
+        "plain, seed 1",
+        "50%",
+        "1,234 tokens/s",
+        "loss 3.250",
+        "1:01 left",
+        "38%",
+        "1 of 4 runs",
+        "1 waiting, 1 failed",
+        "2:05 left",
+    ):
+        assert part in shown
+    assert "twice" not in shown, "only running runs have a bar"
+
+
+def test_a_line_says_the_same():
+    assert line(VIEW) == "38% of the study, 1 of 4 runs done, about 2:05 left (plain, seed 1 50% loss 3.250)"
