@@ -217,9 +217,9 @@ def test_a_state_that_does_not_fit_is_refused(change):
     optimizers.step(STEPS[0])
     state = {name: tensor.clone() for name, tensor in optimizers.state().items()}
     if change == "missing":
-        del state["adamw.exp_avg/gate"]
+        del state["adamw.first/gate"]
     elif change == "unknown":
-        state["adamw.exp_avg/other"] = torch.zeros(1)
+        state["adamw.first/other"] = torch.zeros(1)
     else:
         state["muon.momentum/square"] = torch.zeros(2, 2)
     with pytest.raises(StoreError, match="does not fit at"):

@@ -71,6 +71,13 @@ class Checkpoint:
                 return f"{name} does not have the checksum of its manifest"
         return None
 
+    def differences(self, about: Mapping[str, Any]) -> str:
+        """In words, what of device, threads, compilation and versions was otherwise when it was written; "" when nothing was."""
+        now = {**machine()["versions"], **about}
+        then = {**self.manifest["versions"], **self.manifest}
+        names = [*self.manifest["versions"], "device", "threads", "compiled"]
+        return "; ".join(f"{name} {then.get(name)}, now {now.get(name)}" for name in names if then.get(name) != now.get(name))
+
     def load(self, decoder: Decoder, optimizers: Optimizers) -> None:
         """Fill model and optimizers. Raises StoreError when the content does not fit them."""
         load_weights(decoder, self.path / WEIGHTS)

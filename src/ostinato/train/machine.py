@@ -44,16 +44,17 @@ class Machine:
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """Threads and determinism as chosen, and as before afterwards."""
-        threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+        threads, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
         fill = torch.utils.deterministic.fill_uninitialized_memory
         torch.set_num_threads(self.threads)
-        torch.use_deterministic_algorithms(self.deterministic)
+        # use_deterministic_algorithms does the same, but imports torch's compiler first: more than a second for every run
+        torch.set_deterministic_debug_mode("error" if self.deterministic else "default")
         torch.utils.deterministic.fill_uninitialized_memory = False  # it would write every buffer twice
         try:
             yield
         finally:
             torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(strict)
+            torch.set_deterministic_debug_mode(mode)
             torch.utils.deterministic.fill_uninitialized_memory = fill
 
     def line(self, decoder: Decoder, context: int, document_mask: bool, kernels: str) -> str:

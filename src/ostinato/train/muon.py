@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from ostinato.study import records
+from ostinato.train.groups import Group
 from ostinato.train.polar import polar
 
 SMALLEST = 1e-10  # of a second moment and of a norm that is divided by
@@ -42,14 +43,15 @@ class Stack:
 class Muon:
     """Updates named matrices in place. A matrix that got no gradient in a step is neither moved nor decayed in it."""
 
-    def __init__(self, matrices: list[tuple[str, Parameter, float, float]], settings: records.Muon):
-        """matrices: (name, weight, lr, weight_decay) each; every weight is 2-D. The orthogonal step runs in bfloat16 on a GPU."""
+    def __init__(self, groups: Sequence[Group], settings: records.Muon):
+        """Every tensor of the groups is 2-D. The orthogonal step runs in bfloat16 on a GPU, elsewhere in the weights' own format."""
         self.settings = settings
         together: dict[tuple, list[tuple[str, Parameter]]] = {}
-        for name, weight, lr, weight_decay in matrices:
-            key = (tuple(weight.shape), lr, weight_decay, weight.dtype, weight.device)
-            together.setdefault(key, []).append((name, weight))
-        self.stacks = [_stack(shape, lr, weight_decay, members) for (shape, lr, weight_decay, _, _), members in together.items()]
+        for group in groups:
+            for name, weight in zip(group.names, group.tensors, strict=True):
+                key = (tuple(weight.shape), group.lr, group.weight_decay)
+                together.setdefault(key, []).append((name, weight))
+        self.stacks = [_stack(shape, lr, weight_decay, members) for (shape, lr, weight_decay), members in together.items()]
 
     @torch.no_grad()
     def step(self, rate: float, momentum: float, decay: float) -> None:

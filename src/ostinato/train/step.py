@@ -59,7 +59,7 @@ def micro_batches(rows: np.ndarray, rows_at_once: int, bos: int | None, device: 
     for first in range(0, len(rows), rows_at_once):
         block = np.asarray(rows[first : first + rows_at_once], dtype=np.int64)
         documents = None if bos is None else torch.from_numpy(np.asarray(document_ids(block[:, :-1], bos), dtype=np.int64)).to(device)
-        whole = torch.from_numpy(block).to(device, non_blocking=True)
+        whole = torch.from_numpy(block).to(device)
         yield MicroBatch(whole[:, :-1], whole[:, 1:], documents)
 
 

@@ -1,0 +1,46 @@
+"""`train`: bring one run to its end, or to the step at which it is told to stop; what happens in between is session.py."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from ostinato.data import Prepared
+from ostinato.store.runs import RunFolder
+from ostinato.train.evaluation import Evaluations
+from ostinato.train.machine import choose
+from ostinato.train.session import RunRequest, Session
+from ostinato.train.trainer import StepRecord
+
+SAFETY_SECONDS = 60.0
+
+
+def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device: str = "auto", stop: Callable[[], bool] | None = None,
+          on_step: Callable[[StepRecord], None] | None = None, threads: int | None = None, compiled: bool = False,
+          safety_seconds: float = SAFETY_SECONDS, tensorboard: bool = True) -> str:  # fmt: skip
+    """Bring a run to its end, or to the step at which `stop()` says so; returns "done" or "stopped".
+
+    stop: asked between steps; a checkpoint is saved before the return.  on_step: told of every new step.  threads: of the CPU
+    (None: as torch has them); results are bit-equal only with the same number.  safety_seconds: between checkpoints by the clock.
+    Raises TrainingError when loss or gradient is not finite, StoreError when a checkpoint cannot be saved, a folder is in use or
+    holds losses of other targets; the folder then says "failed" and why, and the newest complete checkpoint stays.
+    """
+    machine = choose(device, request.arm.recipe.dtype, threads, compiled)
+    with folder.lock(), machine.session():
+        evaluations = Evaluations(request.arm, request.evaluate, prepared, folder)
+        if folder.status()["state"] == "done" and folder.finished_steps_path.exists() and not evaluations.missing():
+            return "done"
+        folder.set_status("running")
+        try:
+            session = Session(request, prepared, folder, evaluations, machine, safety_seconds, tensorboard)
+            with contextlib.closing(session):
+                state = session.work(stop or (lambda: False), on_step or (lambda record: None))
+            folder.set_status(state, tokens=session.trainer.tokens, seconds=folder.training_seconds())
+            return state
+        except Exception as error:
+            with contextlib.suppress(OSError):
+                folder.set_status("failed", error=str(error) or type(error).__name__)
+            raise
+        except KeyboardInterrupt:
+            folder.set_status("stopped")
+            raise
