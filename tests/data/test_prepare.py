@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import json
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from tokenizers import pre_tokenizers
 
-from ostinato.data import default_cache, prepare
+from ostinato.data import default_cache, find_prepared, prepare
 from ostinato.data.prepared import open_prepared
 from ostinato.data.vocabulary import train
 from ostinato.errors import DataError
@@ -101,6 +102,27 @@ def test_preparing_again_reads_nothing(corpus, folder, contiguous, make, monkeyp
     module = sys.modules["ostinato.data.prepare"]
     monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("prepared again"))
     assert make(corpus, folder / "cache", packing="contiguous").path == contiguous.path
+
+
+def test_what_is_prepared_already_is_found_and_nothing_is_made(contiguous, corpus, folder, cache):
+    assert find_prepared(contiguous.data, folder / "cache").fingerprint == contiguous.fingerprint
+    assert find_prepared(contiguous.data, cache) is None and find_prepared(Data(), cache) is None
+    assert not (cache / "prepared").exists() and not (cache / "corpora").exists()
+
+
+def test_a_cache_that_cannot_be_written_says_where_else_to_go(corpus, tmp_path, make, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DataError, match="OSTINATO_CACHE"):
+        make(corpus, tmp_path / "file")
+    module = sys.modules["ostinato.data.prepare"]
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "_encode", full)
+    with pytest.raises(DataError, match=r"No space left(.|\n)*make room"):
+        make(corpus, tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache" / "prepared").iterdir() if path.is_dir()]
 
 
 def test_progress_names_stages_and_ends_at_the_total(corpus, cache):

@@ -107,8 +107,13 @@ def _missing(name: str, field: str) -> DataError:
     )
 
 
+def gathered(name: str, cache: Path) -> Path:
+    """The file of a shipped corpus, whether or not it has been gathered yet."""
+    return cache / "corpora" / f"{python_docs.key(name)}.jsonl"
+
+
 def _gathered(name: str, cache: Path, progress: Progress | None) -> Path:
-    file = cache / "corpora" / f"{python_docs.key(name)}.jsonl"
+    file = gathered(name, cache)
     if not file.exists():
         with lock(file.with_suffix(".lock")):
             if not file.exists():

@@ -19,10 +19,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ostinato.data import split as splitting
-from ostinato.data.corpus import Corpus, Progress, find
+from ostinato.data.corpus import Corpus, Progress, find, gathered
 from ostinato.data.once import once
 from ostinato.data.policies import RULES
 from ostinato.data.prepared import MANIFEST, Prepared, checksums, open_prepared
+from ostinato.data.python_docs import NAMES
 from ostinato.data.split import PARTS
 from ostinato.data.vocabulary import Vocabulary, load, train
 from ostinato.errors import DataError
@@ -45,24 +46,44 @@ def prepare(data: Data, cache: Path | None = None, progress: Progress | None = N
     progress(stage, done, total) is called now and then.  Raises DataError for text, a tokenizer or shards that cannot be used.
     """
     cache = cache or default_cache()
+    waiting = (lambda: progress("waiting for another process", 0, 1)) if progress else None
+    try:
+        corpus, vocabulary, given, path = _locate(data, cache, progress)
+        once(path, lambda folder: _make(folder, corpus, data, vocabulary, given, progress), waiting)
+    except OSError as error:  # a full disk, a cache that may not be written
+        raise DataError(
+            f"{error.filename or cache} cannot be written: {error.strerror or error}",
+            "prepared text is kept in a cache folder",
+            "make room there, or name another folder: export OSTINATO_CACHE=/a/folder",
+        ) from None
+    return open_prepared(path, data, cache)
+
+
+def find_prepared(data: Data, cache: Path | None = None) -> Prepared | None:
+    """The prepared text of `data` if it is in the cache already; nothing is made. Raises DataError as `prepare` does."""
+    cache = cache or default_cache()
+    if data.corpus in NAMES and not gathered(data.corpus, cache).exists():
+        return None
+    path = _locate(data, cache, None)[3]
+    return open_prepared(path, data, cache) if path.exists() else None
+
+
+def _locate(data: Data, cache: Path, progress: Progress | None) -> tuple[Corpus, Vocabulary | None, dict[str, Any], Path]:
+    """The corpus, the tokenizer if it is not to be trained, what the shards follow from, and the folder named for that."""
     corpus = find(data.corpus, data.field, data.separator, cache, progress)
     vocabulary = load(Path(data.tokenizer.file).expanduser()) if data.tokenizer.file else None
-    entries = data.tokenizer.bpe
-    if vocabulary is None and entries is None:
+    if vocabulary is None and data.tokenizer.bpe is None:
         raise DataError(
             "the study names no tokenizer",
             "a tokenizer is trained or read from a file",
             "set tokenizer: {bpe: 8192} or tokenizer: {file: tokenizer.json}",
         )
     given = {
-        "format": FORMAT, "corpus": corpus.identity, "tokenizer": vocabulary.sha256 if vocabulary else entries,
+        "format": FORMAT, "corpus": corpus.identity, "tokenizer": vocabulary.sha256 if vocabulary else data.tokenizer.bpe,
         "validation": data.validation, "held_out": data.held_out,
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
-    path = cache / "prepared" / key
-    waiting = (lambda: progress("waiting for another process", 0, 1)) if progress else None
-    once(path, lambda folder: _make(folder, corpus, data, vocabulary, given, progress), waiting)
-    return open_prepared(path, data, cache)
+    return corpus, vocabulary, given, cache / "prepared" / key
 
 
 def _make(
