@@ -134,7 +134,7 @@ def _draw(arm: Arm) -> Drawing:
     from ostinato.schedule import draw_svg, draw_text
     from ostinato.study import arm_applications, tied_to
 
-    picture = (arm_applications(arm.model), len(arm.model.layers), arm.model.layers, tied_to(arm.model))
+    picture = (arm_applications(arm.model), len(arm.model.layers), arm.model.layers, tied_to(arm.model), arm.model.inject)
     return Drawing(draw_text(*picture), draw_svg(*picture))
 
 
