@@ -12,23 +12,29 @@ from ostinato.study.families import with_family
 from ostinato.study.records import Checkpoints, Evaluate, Model, Recipe, Study
 
 
-@pytest.fixture
-def tiny(small_text, small_arm, monkeypatch):
-    """tiny(tokens=1280, **study keys) -> Study: arms plain and twice, seeds 1 and 2 of plain, 1 of twice, and a contingent third."""
-    monkeypatch.setenv("OSTINATO_CACHE", str(small_text.cache))
+@pytest.fixture(scope="session")
+def make_tiny(small_arm):
+    """make_tiny(tokens=1280, **study keys) -> Study: arms plain and twice, seeds 1 and 2 of plain, 1 of twice, and a contingent third."""
 
     def make(tokens=1280, every="640", **more):
         def arm(name, seeds, contingent=None, **model):
             shape = with_family({"layers": 2, "d_model": 32, "heads": 2, **model})
             recipe = Recipe(tokens=tokens, batch=64, context=16, lr=0.005)
-            return small_arm().model_copy(update={"name": name, "model": Model.model_validate(shape), "recipe": recipe, "seeds": seeds,
-                                                  "contingent": contingent})  # fmt: skip
+            changes = {"name": name, "model": Model.model_validate(shape), "recipe": recipe, "seeds": seeds, "contingent": contingent}
+            return small_arm().model_copy(update=changes)
 
         arms = (arm("plain", (1, 2)), arm("twice", (1,), schedule="1..2 1..2"), arm("later", (1,), "if twice wins", layers=4))
         given = {"evaluate": Evaluate(every=every), "checkpoints": Checkpoints(every="320"), **more}
         return Study(name="tiny", arms=arms, reference="plain", **given)
 
     return make
+
+
+@pytest.fixture
+def tiny(make_tiny, small_text, monkeypatch):
+    """`make_tiny`, with the text of the tests in the cache."""
+    monkeypatch.setenv("OSTINATO_CACHE", str(small_text.cache))
+    return make_tiny
 
 
 @pytest.fixture
