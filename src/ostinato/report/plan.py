@@ -37,19 +37,19 @@ def cost_table(plan: Plan) -> Table:
         Column("arm", number=False),
         Column("schedule", "the order in which layers run", number=False, terminal=False),
         Column("parameters", "every number once"),
-        Column("outside embeddings", "without embedding, head, positions, value and bigram tables"),
+        Column("outside embeddings", "without embedding, head, positions, value and bigram tables", spare=3),
         Column("applied", "parameters that applications use, counted as often as they are used", terminal=False),
         Column("FLOPs a token", "training, published convention"),
         Column("times ref.", f"FLOPs a token as a multiple of {reference}'s"),
-        Column("total FLOPs", "FLOPs a token × tokens", spare=1),
-        Column("tokens", "training tokens, in whole steps", terminal=not same_tokens),
+        Column("total FLOPs", "FLOPs a token × tokens", spare=2),
+        Column("tokens", "training tokens, in whole steps", terminal=not same_tokens, spare=4),
         Column("steps", "optimizer steps", terminal=False),
-        Column("epochs", "passes over the training text", terminal=known, page=known),
+        Column("epochs", "passes over the training text", terminal=known, page=known, spare=7),
         Column("depth", "effective depth: length of the schedule in whole layers"),
-        Column("layers", "unique layers: how many different layers run", spare=2),
+        Column("layers", "unique layers: how many different layers run", spare=5),
         Column("memory", "estimate for training: weights, gradients, optimizer, activations"),
         Column("with recomputing", "the same when only the input of each application is kept", terminal=False),
-        Column("cache a token", "bytes that generation keeps for a token, summed over applications", spare=3),
+        Column("cache a token", "bytes that generation keeps for a token, summed over applications", spare=6),
     )
     rows = tuple(Row(_costs(ledger, base), "reference" if ledger.name == reference else "") for ledger in ledgers)
     return Table("ledger", f"What each arm costs ({plan.study.name}, reference {reference})", columns, rows, (CONVENTION, MEMORY))
@@ -141,11 +141,12 @@ def budget_line(plan: Plan) -> str:
         return "Arms are trained on different numbers of tokens (see the table)."
     tokens, steps, per_step = next(iter(budgets))
     line = f"Every arm: {numbers.exact(tokens)} tokens in {numbers.several(steps, 'step')} of {numbers.exact(per_step)}"
-    extents = {(ledger.epochs, ledger.first_pass_ends) for ledger in plan.ledgers}
-    epochs, ends = next(iter(extents))
-    if len(extents) > 1 or epochs is None:
+    extents = {(ledger.epochs, ledger.first_pass_ends, ledger.words) for ledger in plan.ledgers}
+    epochs, ends, words = next(iter(extents))
+    if len(extents) > 1 or epochs is None or ends is None:
         return line + "."
-    return f"{line}, {epochs:.2f} passes over the text (the first ends after {numbers.exact(ends)} tokens)."
+    said = f" or {numbers.exact(words)} words" if words else ""
+    return f"{line}: {epochs:.2f} passes over a text of {numbers.exact(ends)} tokens{said}."
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@ def page(study: Study, store: Store) -> str:
         runs=table_html(run_table(results, folders)),
         unfinished=_unfinished(results),
         machines=machines(folders),
+        texts=_texts(folders),
         command=_command(study),
         style=Markup(asset("page.css")),
         script=Markup(script),
@@ -162,6 +163,12 @@ def _unfinished(results: Sequence[ArmResult]) -> list[str]:
                 reached = f" at {numbers.human(run.tokens)} tokens" if run.tokens and run.state != "done" else ""
                 found.append(f"{result.name}, seed {run.seed}: {words}{reached}" + (f". {run.error}" if run.error else ""))
     return found
+
+
+def _texts(folders: Mapping[tuple[str, int], RunFolder]) -> list[str]:
+    """The fingerprints of the prepared texts that runs were trained on."""
+    records = [folder.record().get("resolved") or {} for folder in folders.values() if folder.exists()]
+    return list(dict.fromkeys(str(one["data_fingerprint"]) for one in records if one.get("data_fingerprint")))
 
 
 def _command(study: Study) -> str:
