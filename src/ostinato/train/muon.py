@@ -97,16 +97,16 @@ class Muon:
 def normalised(update: Tensor, second: Tensor, beta: float) -> Tensor:
     """Divide each row (or column, of wide matrices) by the root of its running mean square; the norm of each matrix stays.
 
-    `second` is updated in place. The mean is taken over the shorter dimension.
+    `update` and `second` are changed in place. The mean is taken over the shorter dimension.
     """
     dimension = -1 if update.shape[-2] >= update.shape[-1] else -2
     length = update.shape[dimension]
-    mean_square = update.square().mean(dim=dimension, keepdim=True)
+    mean_square = torch.linalg.vector_norm(update, dim=dimension, keepdim=True).square() / length
     second.lerp_(mean_square, 1.0 - beta)
     scale = second.clamp_min(SMALLEST).rsqrt()
     before = mean_square.sum(dim=(-2, -1), keepdim=True).mul(length).sqrt()
     after = mean_square.mul(scale.square()).sum(dim=(-2, -1), keepdim=True).mul(length).sqrt()
-    return update * (scale * (before / after.clamp_min(SMALLEST)))
+    return update.mul_(scale * (before / after.clamp_min(SMALLEST)))
 
 
 def _stack(shape: tuple[int, int], lr: float, weight_decay: float, members: list[tuple[str, Parameter]]) -> Stack:

@@ -22,12 +22,13 @@ SAFETY, TINY = 1.02, 1e-6
 def polar(g_NRC: Tensor, steps: int = 5) -> Tensor:
     """Bring the singular values of each matrix of a stack [n, rows, columns] close to 1; dtype and shape stay.
 
-    X <- a X + (b A + c A A) X with A = X X', from the side of the shorter dimension. A matrix of zeros stays zero.
+    X <- a X + (b A + c A A) X with A = X X', or X (b A + c A A) with A = X' X when X has more rows: A is as small as it can be.
+    A matrix of zeros stays zero.
     """
     tall = g_NRC.shape[-2] > g_NRC.shape[-1]
-    x = g_NRC.mT if tall else g_NRC
-    x = x / (SAFETY * torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True) + TINY)
+    x = g_NRC / (SAFETY * torch.linalg.vector_norm(g_NRC, dim=(-2, -1), keepdim=True) + TINY)
     for a, b, c in COEFFICIENTS[:steps]:
-        gram = torch.bmm(x, x.mT)
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
+        gram = torch.bmm(x.mT, x) if tall else torch.bmm(x, x.mT)
+        mixed = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, x, mixed, beta=a) if tall else torch.baddbmm(x, mixed, x, beta=a)
+    return x
