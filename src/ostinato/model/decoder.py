@@ -226,6 +226,9 @@ class Decoder(nn.Module):
             return self._kept[1]
         masks = Masks(self.backend, queries=length, device=device, dtype=self.product_dtype, head_dim=head_dim(model),
                       documents_BT=documents_BT, alibi=model.heads if model.positions == "alibi" else 0)  # fmt: skip
+        if cache is None:
+            for window in set(self.windows.values()):  # here, so that none is made within a compiled or a repeated part
+                masks.of(window, length)
         angles = None
         if model.positions == "rope":
             angles = rotation(torch.arange(start, start + length, device=device), model.heads, head_dim(model), model.rope_base, self.dtype)

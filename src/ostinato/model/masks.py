@@ -47,12 +47,13 @@ class Mask:
     bias: Tensor | None = None
     block: BlockMask | None = None
     score: Callable | None = None
+    flex: Callable | None = None
 
     def attend(self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor) -> Tensor:
         """softmax(q k / sqrt(E) + mask) v, [B, H, T, E]; query head h uses key-value head h // (H / K)."""
         grouped = q_BHTE.shape[1] != k_BKSE.shape[1]
         if self.backend == "flex":
-            return _flex(q_BHTE.is_cuda)(q_BHTE, k_BKSE, v_BKSE, self.score, self.block, enable_gqa=grouped)
+            return self.flex(q_BHTE, k_BKSE, v_BKSE, self.score, self.block, enable_gqa=grouped)
         return F.scaled_dot_product_attention(
             q_BHTE, k_BKSE, v_BKSE, self.bias, is_causal=self.backend == "causal", enable_gqa=grouped
         )
@@ -60,6 +61,7 @@ class Mask:
 
 @functools.cache
 def _flex(compiled: bool) -> Callable:
+    """One compiled function for the whole process; on a CPU torch's own slow form, which serves to test the masks."""
     return torch.compile(flex_attention, dynamic=False) if compiled else flex_attention
 
 
@@ -132,7 +134,8 @@ class Masks:
 
         rows = None if documents_BT is None else documents_BT.shape[0]
         block = create_block_mask(seen, rows, None, self.queries, self.queries, device=self.device)
+        flex = _flex(self.device.type == "cuda")
         if not self.alibi:
-            return Mask("flex", block=block)
+            return Mask("flex", block=block, flex=flex)
         slopes_H = torch.tensor(alibi_slopes(self.alibi), dtype=torch.float32, device=self.device)
-        return Mask("flex", block=block, score=lambda score, b, h, q, k: score - slopes_H[h] * (q - k))
+        return Mask("flex", block=block, flex=flex, score=lambda score, b, h, q, k: score - slopes_H[h] * (q - k))

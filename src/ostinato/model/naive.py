@@ -55,7 +55,7 @@ def _embed(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], d
     x = weights["embedding.weight"][tokens[t]]
     if model.bigram_table:
         before = tokens[t - 1] if t > 0 and documents[t - 1] == documents[t] else len(weights["embedding.weight"])
-        row = ((1_640_531_527 * before + 839_872_933 * tokens[t] + 374_761_393) % (2**31 - 1)) % model.bigram_table
+        row = pow(1_640_531_527 * before + 839_872_933 * tokens[t] + 374_761_393, 5, 2**31 - 1) % model.bigram_table
         x = x + weights["bigram.weight"][row]
     if model.positions == "learned":
         x = x + weights["positions.weight"][t]
