@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +178,52 @@ def test_no_section_at_any_depth_lets_an_unknown_key_pass(tmp_path, section):
 def test_the_records_refuse_unknown_keys_too(record):
     with pytest.raises(ValueError, match="unheard_of"):
         record(**({"layers": 1, "d_model": 2, "heads": 1} if record is Model else {}), unheard_of=1)
+
+
+NASTY = [
+    "~",
+    "none",
+    "no",
+    "0",
+    "-1",
+    "1",
+    "0.3",
+    "1e18",
+    "1e308",
+    "9223372036854775807",
+    "x",
+    "1..4",
+    "[]",
+    "[1]",
+    "[[1]]",
+    "{}",
+    "{a: 1}",
+    "''",
+    '"\\0"',
+    "🐕",
+]
+
+
+def _set_at(place: tuple[str, ...], value: str) -> str:
+    """BASE with `value` at `place`."""
+    fill = {"<arm>": "deep", "<role>": "embedding", "<name>": "x"}
+    tree = yaml.safe_load(BASE)
+    at = tree
+    for step in place[:-1]:
+        at = at.setdefault(fill.get(step, step), {})
+    at[place[-1]] = "@"
+    return yaml.safe_dump(tree).replace("'@'", value)
+
+
+@pytest.mark.parametrize("place", [place for place in homes(study_keys()) if place[0] != "sizes"], ids=".".join)
+def test_no_value_at_any_key_does_anything_but_load_or_tell(tmp_path, place):
+    for value in NASTY:
+        begun = time.monotonic()
+        try:
+            load(tmp_path, _set_at(place, value))
+        except OstinatoError as error:
+            assert error.what
+        assert time.monotonic() - begun < 10
 
 
 @settings(max_examples=200, deadline=None)

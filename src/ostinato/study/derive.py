@@ -9,6 +9,7 @@ from pathlib import Path
 from ostinato.errors import StudyError
 from ostinato.schedule import Application, Schedule, parse, plain
 from ostinato.study import ties
+from ostinato.study.numbers import LARGEST
 from ostinato.study.records import Model, Recipe, Role, Tokenizer
 
 ROLES: tuple[str, ...] = Role.__args__
@@ -48,10 +49,10 @@ def model_hidden(model: Model) -> int:
         )
     if hidden is not None:
         return hidden
-    width = ratio * model.d_model
-    if round(width) < 1 or abs(width - round(width)) > 1e-6 * width:
+    width = min(ratio * model.d_model, float(LARGEST))
+    if round(width) < 1 or abs(width - round(width)) > 1e-6 * width or width >= LARGEST:
         raise StudyError(
-            f"mlp ratio {ratio:g} times d_model {model.d_model} is {width:g}",
+            f"mlp ratio {ratio:g} times d_model {model.d_model} is {ratio * model.d_model:g}",
             "the MLP has a whole number of channels",
             f"hidden: {max(1, round(width))}",
         )
@@ -63,8 +64,8 @@ def head_dim(model: Model) -> int:
     if model.head_dim is not None:
         return model.head_dim
     if model.d_model % model.heads:
-        fitting = [heads for heads in range(1, model.d_model + 1) if model.d_model % heads == 0]
-        nearest = min(fitting, key=lambda heads: abs(heads - model.heads))
+        near = (model.heads + sign * offset for offset in range(1, 4096) for sign in (-1, 1))
+        nearest = next((heads for heads in near if heads > 0 and model.d_model % heads == 0), 1)
         raise StudyError(
             f"{model.heads} heads do not divide d_model {model.d_model}",
             "head_dim is d_model / heads",
