@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
 import logging
 
@@ -12,8 +14,9 @@ import torch
 from ostinato.errors import StoreError, TrainingError
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Checkpoints, Evaluate
-from ostinato.train import RunRequest, checkpoints, train
+from ostinato.train import RunRequest, checkpoints, evaluation, session, train
 from ostinato.train.session import Session
+from ostinato.train.trainer import Trainer
 
 EVALUATE = Evaluate(every="640", targets=300, context=16)
 
@@ -164,10 +167,8 @@ def test_another_evaluation_of_the_same_run_stands_beside_the_first(run, small_a
 def test_losses_of_other_targets_are_not_replaced(run, small_arm, monkeypatch):
     _, folder = run(small_arm())
     before = losses(folder)
-    from ostinato.train import evaluation
-
     genuine = evaluation.targets
-    monkeypatch.setattr(evaluation, "targets", lambda *given: __import__("dataclasses").replace(genuine(*given), id="f" * 64))
+    monkeypatch.setattr(evaluation, "targets", lambda *given: dataclasses.replace(genuine(*given), id="f" * 64))
     with pytest.raises(StoreError, match="losses at 640 tokens on other"):
         run(small_arm())
     assert folder.status()["state"] == "done"
@@ -218,8 +219,6 @@ def test_a_torn_last_line_of_the_log_is_dropped(run, small_arm):
 
 
 def test_a_loss_that_is_not_finite_fails_and_keeps_what_is_there(run, small_arm, monkeypatch):
-    from ostinato.train.trainer import Trainer
-
     genuine = Trainer.step
 
     def poisoned(self):
@@ -238,8 +237,6 @@ def test_a_loss_that_is_not_finite_fails_and_keeps_what_is_there(run, small_arm,
 
 
 def test_a_failed_run_says_why(run, small_arm, monkeypatch, tmp_path):
-    from ostinato.train.trainer import Trainer
-
     monkeypatch.setattr(Trainer, "step", lambda self: (_ for _ in ()).throw(TrainingError("the loss is nan")))
     with pytest.raises(TrainingError):
         run(small_arm())
@@ -272,7 +269,24 @@ def test_a_checkpoint_of_other_threads_is_named(run, small_arm, caplog):
     assert "threads 1, now 2" in caplog.text
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_progress_says_what_is_left(run, small_arm, monkeypatch, tmp_path):
+    monkeypatch.setattr(session, "WRITE_SECONDS", 0.0)
+    seen = []
+    run(small_arm(), on_step=lambda record: seen.append(RunFolder(tmp_path / "runs" / "a").progress()))
+    assert [progress.get("step") for progress in seen] == [None, *range(1, 20)]
+    late = seen[15]
+    assert late["loss"] > 0
+    assert late["seconds_left"] >= (1280 - late["tokens"]) / late["tokens_per_s"] > 0
+
+
+def test_progress_is_not_written_more_often_than_it_must(run, small_arm, monkeypatch):
+    written, genuine = [], RunFolder.write_progress
+    monkeypatch.setattr(session, "WRITE_SECONDS", 3600.0)
+    monkeypatch.setattr(RunFolder, "write_progress", lambda self, progress: (written.append(progress), genuine(self, progress)))
+    run(small_arm())
+    assert [progress["step"] for progress in written] == [20, 20]
+
+
 def test_tensorboard_curves(run, small_arm):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -288,8 +302,6 @@ def test_tensorboard_curves(run, small_arm):
 
 
 def test_without_tensorboard_one_line_says_so(run, small_arm, monkeypatch, caplog):
-    import importlib.util
-
     genuine = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "tensorboard" else genuine(name, *rest))
     with caplog.at_level(logging.INFO, "ostinato"):

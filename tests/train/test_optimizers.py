@@ -10,6 +10,7 @@ import torch
 
 from ostinato.errors import StoreError
 from ostinato.ledger.inventory import inventory
+from ostinato.ledger.memory import optimizer_bytes
 from ostinato.model.decoder import build
 from ostinato.study import records
 from ostinato.study.derive import optimizer_groups
@@ -155,9 +156,23 @@ def test_groups_do_not_touch_each_other():
         np.testing.assert_array_equal(together[name], value)
 
 
-def test_a_matrix_without_a_gradient_keeps_its_value_and_its_state():
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+@pytest.mark.parametrize("second_moment", [0.95, None])
+def test_the_state_is_as_large_as_the_ledger_says(optimizer, second_moment):
+    """But for one number a tensor: the count of AdamW's updates."""
+    model = records.Model(layers=("gqa",) * 2, d_model=32, heads=2)
+    recipe = records.Recipe(optimizer=optimizer, muon=records.Muon(second_moment=second_moment))
+    rows = inventory(model, 40, 8)
+    roles = {row.name: row.role for row in rows}
+    state = Optimizers(assign(build(model, 40, 8, seed=1), roles, optimizer_groups(recipe, model)), recipe.muon).state()
+    size = sum(tensor.numel() * tensor.element_size() for name, tensor in state.items() if not name.startswith("adamw.step/"))
+    assert size == optimizer_bytes(rows, recipe, model)
+
+
+@pytest.mark.parametrize("second_moment", [0.95, None])
+def test_a_matrix_without_a_gradient_keeps_its_value_and_its_state(second_moment):
     names = ["square", "second_square"]
-    muon = records.Muon()
+    muon = records.Muon(second_moment=second_moment)
     after = run((group("matrix", "muon", names, SHAPES, weight_decay=0.2),), muon, without={1: {"second_square"}})
     both = naive_muon(draw("square", (6, 6)).numpy(), gradients("square", (6, 6)), 0.02, 0.2, muon)
     seen = [gradients("second_square", (6, 6))[index] for index in (0, 2)]

@@ -29,7 +29,7 @@ SMALLEST = 1e-10  # of a second moment and of a norm that is divided by
 class Stack:
     """Matrices of one shape that share a rate and a decay, and their state.
 
-    momentum: [n, rows, columns].  second: [n, rows, 1], or [n, 1, columns] when there are more columns than rows.
+    momentum: [n, rows, columns].  second: [n, rows, 1], or [n, 1, columns] when there are more columns than rows; None without one.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Stack:
     lr: float
     weight_decay: float
     momentum: Tensor
-    second: Tensor
+    second: Tensor | None
 
 
 class Muon:
@@ -51,7 +51,10 @@ class Muon:
             for name, weight in zip(group.names, group.tensors, strict=True):
                 key = (tuple(weight.shape), group.lr, group.weight_decay)
                 together.setdefault(key, []).append((name, weight))
-        self.stacks = [_stack(shape, lr, weight_decay, members) for (shape, lr, weight_decay), members in together.items()]
+        self.stacks = [
+            _stack(shape, lr, weight_decay, members, settings.second_moment is not None)
+            for (shape, lr, weight_decay), members in together.items()
+        ]
 
     @torch.no_grad()
     def step(self, rate: float, momentum: float, decay: float) -> None:
@@ -61,18 +64,20 @@ class Muon:
             if len(having) == len(stack.weights):
                 self._update(stack.weights, stack.momentum, stack.second, stack, rate, momentum, decay)
             elif having:
-                first, second = stack.momentum[having], stack.second[having]
+                first, second = stack.momentum[having], None if stack.second is None else stack.second[having]
                 self._update([stack.weights[index] for index in having], first, second, stack, rate, momentum, decay)
-                stack.momentum[having], stack.second[having] = first, second
+                stack.momentum[having] = first
+                if second is not None:
+                    stack.second[having] = second
 
     def _update(
-        self, weights: Sequence[Parameter], first: Tensor, second: Tensor, stack: Stack, rate: float, momentum: float, decay: float
+        self, weights: Sequence[Parameter], first: Tensor, second: Tensor | None, stack: Stack, rate: float, momentum: float, decay: float
     ) -> None:
         gradient = torch.stack([weight.grad for weight in weights])
         first.lerp_(gradient, 1.0 - momentum)
         update = gradient.lerp_(first, momentum)
         update = polar(update.bfloat16() if update.is_cuda else update, self.settings.steps).to(first.dtype)
-        if self.settings.second_moment is not None:
+        if second is not None:
             update = normalised(update, second, self.settings.second_moment)
         rows, columns = first.shape[-2:]
         lr = stack.lr * rate * math.sqrt(max(1.0, rows / columns))
@@ -90,7 +95,8 @@ class Muon:
         for stack in self.stacks:
             for index, name in enumerate(stack.names):
                 tensors[f"muon.momentum/{name}"] = stack.momentum[index]
-                tensors[f"muon.second/{name}"] = stack.second[index]
+                if stack.second is not None:
+                    tensors[f"muon.second/{name}"] = stack.second[index]
         return tensors
 
 
@@ -109,9 +115,9 @@ def normalised(update: Tensor, second: Tensor, beta: float) -> Tensor:
     return update.mul_(scale * (before / after.clamp_min(SMALLEST)))
 
 
-def _stack(shape: tuple[int, int], lr: float, weight_decay: float, members: list[tuple[str, Parameter]]) -> Stack:
+def _stack(shape: tuple[int, int], lr: float, weight_decay: float, members: list[tuple[str, Parameter]], normalise: bool) -> Stack:
     names, weights = zip(*members, strict=True)
-    rows, columns = shape
+    (rows, columns), count = shape, len(names)
     like = {"dtype": weights[0].dtype, "device": weights[0].device}
-    second = (rows, 1) if rows >= columns else (1, columns)
-    return Stack(names, weights, lr, weight_decay, torch.zeros(len(names), rows, columns, **like), torch.zeros(len(names), *second, **like))
+    second = torch.zeros(count, *((rows, 1) if rows >= columns else (1, columns)), **like) if normalise else None
+    return Stack(names, weights, lr, weight_decay, torch.zeros(count, rows, columns, **like), second)

@@ -88,6 +88,7 @@ class Session:
         self.folder.finish_steps()
         self._prune()
         self._write_progress(now=True)
+        log.info("done: %s tokens in %.0f s of training", f"{self.steps.tokens:,}", self.folder.training_seconds() or 0.0)
         return "done"
 
     def close(self) -> None:
