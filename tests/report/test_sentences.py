@@ -123,3 +123,21 @@ def test_mean_is_of_the_runs_that_reach_furthest():
     assert mean([((1.0, 2.0), (2.0, 1.0)), ((1.0, 4.0), (2.0, 3.0))]) == ((1.0, 3.0), (2.0, 2.0))
     assert mean([((1.0, 2.0), (2.0, 1.0)), ((1.0, 4.0),)]) == ((1.0, 2.0), (2.0, 1.0)), "a run that lags is left out, as in the table"
     assert mean([]) == () and mean([(), ()]) == ()
+
+
+def test_controls_do_not_mix_positions(store, make_study, fill_store):
+    study = make_study("""\
+model: {layers: 2, d_model: 32, heads: 2}
+recipe: {tokens: 10k, batch: 1024, context: 128}
+arms:
+  rope: {}
+  rope-twice: {schedule: 1..2 1..2}
+  rope-deep: {layers: 4}
+  nope: {positions: none}
+  nope-twice: {positions: none, schedule: 1..2 1..2}
+reference: rope
+seeds: [1]
+""")
+    fill_store(store, study)
+    pairs = {(pair.arm, pair.control): pair.axes for pair in controls(results_table(study, store), folders_of(store, study), store)}
+    assert pairs == {("rope-twice", "rope-deep"): ("training FLOPs",), ("nope-twice", "nope"): ("parameters",)}

@@ -14,6 +14,7 @@ import numpy as np
 from ostinato.analysis import ArmResult, OverSeeds, Paired, over_seeds, paired
 from ostinato.ledger.compare import ABOUT
 from ostinato.ledger.ledger import Ledger
+from ostinato.ledger.settings import settings
 from ostinato.report import numbers
 from ostinato.report.results import gain_cells, tone
 from ostinato.report.tables import Cell, Column, Row, Table
@@ -23,6 +24,7 @@ AXES: dict[str, Callable[[Ledger], float]] = {
     "training FLOPs": lambda ledger: ledger.flops_total,
     "parameters": lambda ledger: ledger.params_total,
 }
+SAME = ("positions", "tokenizer")
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,19 @@ def controls(results: Sequence[ArmResult], folders: Mapping[tuple[str, int], Run
 
 
 def _groups(results: Sequence[ArmResult], cost: Callable[[Ledger], float]) -> list[list[ArmResult]]:
-    """Arms of about equal cost, two or more; not those that cost what the reference does, for they are compared with it already."""
-    base = next(cost(result.ledger) for result in results if result.reference)
+    """Arms of about equal cost with the same positions and tokenizer, two or more; not those that match the reference:
+    they are compared with it already."""
+
+    def alike(one: ArmResult, other: ArmResult) -> bool:
+        same = all(settings(one.arm)[axis] == settings(other.arm)[axis] for axis in SAME)
+        return same and abs(cost(one.ledger) / cost(other.ledger) - 1) < ABOUT
+
+    base = next(result for result in results if result.reference)
     groups: list[list[ArmResult]] = []
     for result in results:
-        if abs(cost(result.ledger) / base - 1) < ABOUT or not any(run.final for run in result.runs):
+        if alike(result, base) or not any(run.final for run in result.runs):
             continue
-        near = next((group for group in groups if abs(cost(result.ledger) / cost(group[0].ledger) - 1) < ABOUT), None)
+        near = next((group for group in groups if alike(result, group[0])), None)
         if near is None:
             groups.append([result])
         else:
