@@ -27,11 +27,14 @@ from ostinato.data import prepare
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Arm, Checkpoints, Evaluate
 from ostinato.train import RunRequest, train
+from ostinato.train.machine import choose
+from ostinato.train.trainer import Trainer
 
 given = json.loads(Path(sys.argv[1]).read_text())
 root = Path(given["root"])
 arm = Arm.model_validate(given["arm"])
 prepared = prepare(arm.data, Path(given["cache"]))
+Trainer(arm, 1, prepared, choose("cpu", "float32", 1, False))  # what is imported late is imported before the forks
 request = RunRequest(arm, 1, Evaluate.model_validate(given["evaluate"]), Checkpoints(every=given["every"], keep="all"))
 
 def start(name, stop_after=None, seconds=60.0):

@@ -27,11 +27,14 @@ from ostinato.errors import StoreError
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Arm, Checkpoints, Evaluate
 from ostinato.train import RunRequest, checkpoints, train
+from ostinato.train.machine import choose
+from ostinato.train.trainer import Trainer
 
 given = json.loads(Path(sys.argv[1]).read_text())
 root = Path(given["root"])
 arm = Arm.model_validate(given["arm"])
 prepared = prepare(arm.data, Path(given["cache"]))
+Trainer(arm, 1, prepared, choose("cpu", "float32", 1, False))  # what is imported late is imported before the forks
 request = RunRequest(arm, 1, Evaluate.model_validate(given["evaluate"]), Checkpoints(every="640"))
 
 def die(*_):

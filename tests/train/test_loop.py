@@ -262,11 +262,11 @@ def test_windows_longer_than_learned_positions_are_refused(run, small_arm):
         run(small_arm(model={"positions": "learned"}), evaluate=Evaluate(context=32))
 
 
-def test_a_checkpoint_of_other_threads_is_named(run, small_arm, caplog):
+def test_a_checkpoint_of_other_threads_or_micro_batches_is_named(run, small_arm, caplog):
     run(small_arm(), **after(5))
     with caplog.at_level(logging.WARNING, "ostinato"):
-        run(small_arm(), threads=2, stop=lambda: True)
-    assert "threads 1, now 2" in caplog.text
+        run(small_arm(recipe={"micro_batch": 32}), threads=2, stop=lambda: True)
+    assert "threads 1, now 2; rows_at_once 4, now 2" in caplog.text
 
 
 def test_progress_says_what_is_left(run, small_arm, monkeypatch, tmp_path):

@@ -72,10 +72,10 @@ class Checkpoint:
         return None
 
     def differences(self, about: Mapping[str, Any]) -> str:
-        """In words, what of device, threads, compilation and versions was otherwise when it was written; "" when nothing was."""
+        """What of versions, device, threads, compilation and micro-batch was otherwise when it was written; "" when nothing was."""
         now = {**machine()["versions"], **about}
         then = {**self.manifest["versions"], **self.manifest}
-        names = [*self.manifest["versions"], "device", "threads", "compiled"]
+        names = [*self.manifest["versions"], "device", "threads", "compiled", "rows_at_once"]
         return "; ".join(f"{name} {then.get(name)}, now {now.get(name)}" for name in names if then.get(name) != now.get(name))
 
     def load(self, decoder: Decoder, optimizers: Optimizers) -> None:

@@ -180,7 +180,8 @@ class Session:
     def _about(self, why: str) -> dict:
         machine, request = self.machine, self.request
         return {"why": why, "arm": request.arm.name, "seed": request.seed, "tokens_total": self.steps.tokens,
-                "device": machine.device.type, "threads": machine.threads, "compiled": machine.compiled}  # fmt: skip
+                "device": machine.device.type, "threads": machine.threads, "compiled": machine.compiled,
+                "rows_at_once": self.trainer.rows_at_once}  # fmt: skip
 
     def _save(self, why: str) -> None:
         trainer = self.trainer
