@@ -12,7 +12,7 @@ import yaml
 from ostinato.study.problems import Problem
 
 MOST_VALUES = 50_000
-MOST_BYTES = 4_000_000
+MOST_BYTES = 1_000_000
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "int", "float", "bool", "null")}
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
