@@ -323,6 +323,21 @@ def test_reproduction(filled, study):
     assert "ostinato run loop2 --size desk" in Reader(page(load_study("loop2", "desk"), Store(filled.root.parent / "none"))).text
 
 
+def test_a_corpus_is_named_without_its_folder(store, make_study, fill_store, tmp_path):
+    (tmp_path / "words.txt").write_text("words", encoding="utf-8")
+    study = make_study("""\
+data: {corpus: words.txt, tokenizer: {bpe: 300}}
+model: {layers: 2, d_model: 32, heads: 2}
+recipe: {tokens: 10k, batch: 1024, context: 128}
+arms: {one: {}, two: {schedule: 1..2 1..2}}
+reference: one
+seeds: [1]
+""")
+    fill_store(store, study)
+    text = page(study, store)
+    assert "words.txt" in text and str(tmp_path) not in text
+
+
 def test_a_report_needs_no_torch(filled, study, tmp_path):
     program = (
         "import sys; sys.modules['torch'] = None; sys.modules['matplotlib'] = None\n"

@@ -40,7 +40,7 @@ def nice_step(span: float, about: int) -> float:
     """The step of 1, 2 or 5 times a power of ten that cuts `span` into about `about` pieces."""
     raw = span / about
     base = 10.0 ** math.floor(math.log10(raw))
-    return next(base * factor for factor in (1, 2, 5, 10) if base * factor >= raw * 0.999)
+    return next(base * factor for factor in (1, 2, 5, 10) if base * factor >= raw * 0.75)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:

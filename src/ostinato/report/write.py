@@ -116,7 +116,7 @@ def _strip(study: Study, results: Sequence[ArmResult], planned: Plan) -> list[tu
     tokens = {ledger.tokens for ledger in planned.ledgers}
     targets = {result.targets for result in results if result.targets}
     documents = {result.pairing.documents for result in results if result.pairing}
-    corpora = list(dict.fromkeys(arm.data.corpus for arm in study.arms))
+    corpora = list(dict.fromkeys(_corpus(arm.data.corpus) for arm in study.arms))
     vocabularies = sorted({ledger.vocab for ledger in planned.ledgers})
 
     def span(values: set[int], form: Any = numbers.exact) -> str:
@@ -151,7 +151,13 @@ def _common(study: Study) -> list[tuple[str, str]]:
     first = all_settings[0]
     shared = [(key, value) for key, value in first.items() if all(one.get(key) == value for one in all_settings)]
     plain = {"None": "not set", "True": "yes", "False": "no"}
-    return [(key, plain.get(value, value)) for key, value in shared if key != "schedule"]
+    corpus = study.arms[0].data.corpus
+    return [(key, plain.get(value, value).replace(corpus, _corpus(corpus))) for key, value in shared if key != "schedule"]
+
+
+def _corpus(corpus: str) -> str:
+    """A corpus as a reader may know it: of a file or folder its name, not the way to it on one machine."""
+    return Path(corpus).name if Path(corpus).is_absolute() else corpus
 
 
 def _unfinished(results: Sequence[ArmResult]) -> list[str]:
