@@ -122,6 +122,14 @@ def arm_applications(model: Model) -> tuple[Application, ...]:
     return arm_schedule(model).applications(model.passes)
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with ~ as the home folder; one that names nobody's home stays as it is."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
     """Entries of the vocabulary: `bpe`, or one more than the largest id in the tokenizer file (relative to `base`).
 
@@ -135,7 +143,7 @@ def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
         )
     if tokenizer.bpe is not None:
         return tokenizer.bpe
-    path = (base or Path()) / Path(tokenizer.file).expanduser()
+    path = (base or Path()) / expanded(tokenizer.file)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         entries = content["model"]["vocab"]

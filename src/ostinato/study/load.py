@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ostinato.errors import StudyError
 from ostinato.study import checks, strict
+from ostinato.study.derive import expanded
 from ostinato.study.problems import refuse
 from ostinato.study.reading import Unreadable, read
 from ostinato.study.records import Study
@@ -41,7 +42,7 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
 
 
 def _find(source: str | Path) -> Path:
-    path = Path(source).expanduser()
+    path = expanded(source)
     if isinstance(source, str) and source in _shipped_names():
         return SHIPPED / f"{source}.yaml"
     if path.is_dir():

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ostinato.study.derive import expanded
 from ostinato.study.merge import merge, without_nulls
 from ostinato.study.problems import Problem
 from ostinato.study.reading import Section
@@ -130,7 +131,7 @@ def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> 
     """The data keys with files and folders as absolute paths; built-in names and hub ids as they are."""
     data = dict(data)
     if (corpus := data.get("corpus")) is not None and corpus not in CORPORA:
-        path = base / Path(corpus).expanduser()
+        path = base / expanded(corpus)
         if path.exists():
             data["corpus"] = str(path.resolve())
         elif _PATH.match(corpus):
@@ -150,5 +151,5 @@ def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> 
             )
     tokenizer = data.get("tokenizer") or {}
     if tokenizer.get("file") is not None:
-        data["tokenizer"] = {**tokenizer, "file": str((base / Path(tokenizer["file"]).expanduser()).absolute())}
+        data["tokenizer"] = {**tokenizer, "file": str((base / expanded(tokenizer["file"])).absolute())}
     return data
