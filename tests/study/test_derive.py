@@ -106,9 +106,9 @@ def test_muon_is_for_matrices_inside_layers(role):
 def test_vocabulary_of_a_tokenizer_file(tmp_path):
     assert derive.vocab(Tokenizer(bpe="1Ki")) == 1024
     (tmp_path / "t.json").write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 7}}, "added_tokens": [{"id": 9, "content": "<x>"}]}))
-    assert derive.vocab(Tokenizer(file="t.json"), tmp_path) == 10
+    assert derive.vocab(Tokenizer(file="t.json"), tmp_path) == 11, "a BOS is added after id 9"
     (tmp_path / "u.json").write_text(json.dumps({"model": {"vocab": [["a", 0.1], ["b", 0.2]]}}))
-    assert derive.vocab(Tokenizer(file=str(tmp_path / "u.json"))) == 2
+    assert derive.vocab(Tokenizer(file=str(tmp_path / "u.json"))) == 3
     for name, content in (
         ("missing.json", None),
         ("bad.json", "{"),

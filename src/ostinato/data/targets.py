@@ -185,10 +185,11 @@ def _limit(counts: np.ndarray, order: np.ndarray, most: int | None, what: str) -
             chosen.append(candidate)
             taken += int(counts[candidate])
     if not taken:
+        fewest = int(min(counts[counts > 0], default=1))
         raise DataError(
             f"evaluate.targets is {most:,}, and no {what} has so few",
             "targets are limited by whole documents or rows",
-            f"set evaluate.targets to {int(counts[counts > 0].min(initial=1)):,} or more, or leave it out",
+            f"set evaluate.targets to {fewest:,} or more, or leave it out",
         )
     return np.sort(np.array(chosen, np.int64))
 

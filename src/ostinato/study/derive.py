@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ostinato.errors import StudyError
 from ostinato.schedule import Application, Schedule, parse, plain
-from ostinato.study import ties
+from ostinato.study import bos, ties
 from ostinato.study.numbers import LARGEST
 from ostinato.study.records import Model, Recipe, Role, Tokenizer
 
@@ -131,7 +131,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
-    """Entries of the vocabulary: `bpe`, or one more than the largest id in the tokenizer file (relative to `base`).
+    """Entries of the vocabulary: `bpe`, or those of the tokenizer file (relative to `base`) with a BOS, added if it has none.
 
     Raises StudyError when neither or both are given, or the file is missing or no tokenizer.json.
     """
@@ -146,17 +146,16 @@ def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
     path = (base or Path()) / expanded(tokenizer.file)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        entries = content["model"]["vocab"]
-        ids = list(entries.values()) if isinstance(entries, dict) else list(range(len(entries)))
-        ids += [added["id"] for added in content.get("added_tokens", [])]
-        return max(ids) + 1
+        if not bos.entries(content):
+            raise ValueError("an empty vocabulary")
+        return bos.size(content)
     except OSError as error:
         raise StudyError(
             f"tokenizer file {path}: {error.strerror or error}",
             "file is the path of a tokenizer.json",
             "correct the path, or train one: tokenizer: {bpe: 1024}",
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         raise StudyError(
             f"tokenizer file {path} is no tokenizer.json",
             "file is what the tokenizers library saves, with model.vocab",
