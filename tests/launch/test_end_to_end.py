@@ -122,6 +122,22 @@ def test_interrupted_and_killed_then_the_same_command_ends_bit_identical(tiny, u
     assert [key for key in ours if ours[key] != theirs[key]] == []
 
 
+def test_a_worker_that_is_killed_is_told_and_the_same_command_goes_on(tiny, unbroken, store, console):
+    study, killed = long(tiny), []
+
+    def kill(view):
+        if not killed and view.runs[0].tokens > 1280:
+            folder = store.run_of(study, "plain", 1)
+            killed.append(os.kill(folder.status()["process"], signal.SIGKILL))
+
+    outcome = run_study(study, store, arms=["plain"], seeds=[1], console=console, on_update=kill)
+    assert killed and "killed by SIGKILL" in outcome.failed[0]["error"] and not outcome.interrupted
+    assert store.run_of(study, "plain", 1).status()["state"] == "failed"
+    assert run_study(study, store, arms=["plain"], seeds=[1], console=console).done
+    ours, theirs = content(store, study), content(unbroken.store, study)
+    assert len(ours) == 2 * 4 + 3 and [key for key in ours if ours[key] != theirs[key]] == []
+
+
 def test_another_study_finds_the_run(unbroken, tiny, console):
     other = long(tiny).model_copy(update={"name": "other", "arms": long(tiny).arms[:1]})
     outcome = run_study(other, unbroken.store, seeds=[1], console=console)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 from rich.console import Console
 
-from ostinato.launch import run, run_study
+from ostinato.launch import pool, run_study
 from ostinato.launch.process import gpu_names, worker_environment
 
 
@@ -24,7 +24,7 @@ class Pretend:
     at_once = 0
     alive: ClassVar[set] = set()
 
-    def __init__(self, job, study, store, device, gpu):
+    def __init__(self, job, study, store, device, gpu, environment):
         self.job, self.gpu, self.started, self.began_at = job, gpu, time.time(), 0.0
         self.left, self.asked = Pretend.looks, False
         Pretend.begun.append(job.name)
@@ -59,9 +59,9 @@ class Pretend:
 @pytest.fixture(autouse=True)
 def pretend(monkeypatch):
     Pretend.endings, Pretend.looks, Pretend.begun, Pretend.at_once, Pretend.alive = {}, 2, [], 0, set()
-    monkeypatch.setattr(run, "Worker", Pretend)
-    monkeypatch.setattr(run, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(run, "ELSEWHERE_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "Worker", Pretend)
+    monkeypatch.setattr(pool, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(pool, "ELSEWHERE_SECONDS", 0.05)
 
 
 def test_the_longest_first_and_never_more_than_asked(tiny, store, console):
@@ -111,7 +111,7 @@ def test_an_interrupt_saves_begins_no_more_and_says_how_to_go_on(tiny, store, co
 
 
 def test_a_second_interrupt_ends_the_workers_at_once(tiny, store, console, monkeypatch):
-    monkeypatch.setattr(run, "SIGNAL_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "SIGNAL_SECONDS", 0.05)
     monkeypatch.setattr(Pretend, "stop", lambda self: None)  # a worker that does not listen
     Pretend.endings = {"twice, seed 1": "never"}
     sent = []

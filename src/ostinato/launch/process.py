@@ -25,9 +25,12 @@ _LIBRARY_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 class Worker:
-    """A process that works on one job. It is in a session of its own, so that Ctrl-C reaches the launcher alone."""
+    """A process that works on one job. It is in a session of its own, so that Ctrl-C reaches the launcher alone.
 
-    def __init__(self, job: Job, study: Study, store: Store, device: str, gpu: str | None):
+    environment: what `store.environment` says of the launcher, whose command and folder are the user's.
+    """
+
+    def __init__(self, job: Job, study: Study, store: Store, device: str, gpu: str | None, environment: dict[str, Any]):
         self.job, self.gpu, self.started = job, gpu, time.time()
         self.began_at = job.work_done(int(job.folder.progress().get("tokens") or 0))
         folder = job.folder
@@ -36,6 +39,7 @@ class Worker:
             "evaluation": folder.evaluation, "prepared": str(job.prepared.path.absolute()), "cache": str(job.prepared.cache.absolute()),
             "device": device, "evaluate": study.evaluate.model_dump(mode="json"),
             "checkpoints": study.checkpoints.model_dump(mode="json"), "resolved": resolved(job, study),
+            "environment": environment,
             "given": {"study": study.name, "size": study.size, "arm": job.arm.name, "seed": job.seed,
                       "file": study.path, "text": study.given},
         }  # fmt: skip

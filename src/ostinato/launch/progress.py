@@ -18,7 +18,7 @@ from ostinato.launch.view import RunView, StudyView, duration
 
 if TYPE_CHECKING:
     from ostinato.launch.jobs import Job
-    from ostinato.launch.run import Outcome
+    from ostinato.launch.pool import Outcome
     from ostinato.study.records import Study
 
 LINE_SECONDS = 30.0

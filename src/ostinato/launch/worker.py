@@ -17,7 +17,7 @@ from typing import Any
 
 from ostinato.errors import OstinatoError, StoreError
 from ostinato.launch.codes import BUSY, DONE, FAILED, STOPPED, THREADS
-from ostinato.store import RunFolder, environment
+from ostinato.store import RunFolder
 
 LOCK_SECONDS = 10.0
 
@@ -71,7 +71,7 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     from ostinato.study.records import Arm, Checkpoints, Evaluate
 
     arm, evaluate = Arm.model_validate(request["resolved"]["arm"]), Evaluate.model_validate(request["evaluate"])
-    folder.write_record(request["given"], request["resolved"], environment())
+    folder.write_record(request["given"], request["resolved"], request["environment"])
     folder.write_evaluation(request["evaluate"])
     prepared = open_prepared(Path(request["prepared"]), arm.data, Path(request["cache"]))
 
