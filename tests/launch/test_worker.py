@@ -59,7 +59,7 @@ def test_errors_are_recorded_in_the_status(request_file, monkeypatch, caplog):
 
 def test_a_run_in_use_is_left_alone(request_file, monkeypatch):
     monkeypatch.setattr(worker, "_work", lambda *_: pytest.fail("the run is in use"))
-    code = "import sys; from pathlib import Path; from ostinato.store import RunFolder\\n"
+    code = "import sys; from pathlib import Path; from ostinato.store import RunFolder\n"
     code += "with RunFolder(Path(sys.argv[1])).lock(): print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code, str(request_file.parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
