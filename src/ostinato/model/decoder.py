@@ -188,11 +188,12 @@ class Decoder(nn.Module):
 
     def logits(self, x_BTD: Tensor) -> Tensor:
         """The head on a normed stream, [B, T, V]."""
-        weight_VD = self.embedding.weight if self.model.tie_embeddings else self.head.weight
+        weight_VD, cap = self.embedding.weight if self.model.tie_embeddings else self.head.weight, self.model.softcap
+        if cap is not None:
+            x_BTD = x_BTD / cap  # D divisions a token instead of V
         logits_BTV = F.linear(x_BTD.to(self.product_dtype), weight_VD.to(self.product_dtype))
         logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
-        cap = self.model.softcap
-        return logits_BTV if cap is None else cap * torch.tanh(logits_BTV / cap)
+        return logits_BTV if cap is None else cap * torch.tanh(logits_BTV)
 
     def _losses(self, x_BTD: Tensor, targets_BT: Tensor, reduction: str) -> Tensor:
         return F.cross_entropy(self.logits(x_BTD).flatten(0, 1), targets_BT.flatten(), ignore_index=-1, reduction=reduction)
