@@ -14,7 +14,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 LEVEL = 0.95
 
@@ -44,7 +43,7 @@ def over_clusters(gains: np.ndarray, sizes: np.ndarray, level: float = LEVEL) ->
     shrinkage = 1 - 2 * share + share @ share
     error = math.sqrt(np.sum((gains - ratio * sizes) ** 2 / shrinkage)) / whole
     freedom = _freedom(share, share**2 / shrinkage)
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    half = _quantile(freedom, level) * error
     return Interval(float(ratio - half), float(ratio + half), error, freedom, level)
 
 
@@ -64,5 +63,12 @@ def over_values(values: np.ndarray, level: float = LEVEL) -> Interval | None:
     if len(values) < 2:
         return None
     error = float(values.std(ddof=1) / math.sqrt(len(values)))
-    half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * error
+    half = _quantile(len(values) - 1, level) * error
     return Interval(float(values.mean() - half), float(values.mean() + half), error, len(values) - 1, level)
+
+
+def _quantile(freedom: float, level: float) -> float:
+    """Of Student's t, two-sided. scipy is imported here because planning a study needs none of it."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))

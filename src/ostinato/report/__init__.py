@@ -1,8 +1,21 @@
-"""Tables, figures and the page of a study, from the store alone. No torch."""
+"""Tables, figures and the page of a study, from the store alone. No torch.
 
-from ostinato.report.plan import PlanSheet
-from ostinato.report.results import Results, results_text
-from ostinato.report.tables import Cell, Column, Row, Table, to_rich
-from ostinato.report.write import page, write_report
+Names are imported when they are first asked for: a plan needs none of the statistics behind results.
+"""
 
-__all__ = ["Cell", "Column", "PlanSheet", "Results", "Row", "Table", "page", "results_text", "to_rich", "write_report"]
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_WHERE = {
+    "Cell": "tables", "Column": "tables", "PlanSheet": "plan", "Results": "results", "Row": "tables", "Table": "tables",
+    "results_text": "results", "to_rich": "tables", "write_report": "write",
+}  # fmt: skip
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'ostinato.report' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"ostinato.report.{_WHERE[name]}"), name)
