@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ostinato.measure.check import Check
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
-    from ostinato.store import RunFolder, Store
+    from ostinato.store import Answer, RunFolder, Store
     from ostinato.study.records import Arm
     from ostinato.study.records import Study as Record
 
@@ -117,11 +117,14 @@ class Study:
             self.record, self.store, arms=names, seeds=list(seeds) if seeds else None, jobs=jobs, device=device, console=console
         )
 
-    def results(self) -> Results:
-        """The paired table of what has been measured so far; failed and missing runs are in it."""
+    def results(self, part: str = "validation") -> Results:
+        """The paired table of what has been measured so far; failed and missing runs are in it.
+
+        part: "held_out" shows the part that no choice should rest on, and the study's log says that it was shown.
+        """
         from ostinato.report.results import Results
 
-        return Results(self.record, self.store)
+        return Results(self.record, self.store, part)
 
     def report(self, out: Path | str | None = None) -> Path:
         """Write the report page and return its path."""
@@ -157,8 +160,7 @@ def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
     """Every run in the store: fingerprint, arm, seed, state, tokens."""
     rows = []
     for folder in open_store(store).runs():
-        status, record = folder.status(), folder.record() or {}
-        given = record.get("given", {})
+        status, given = folder.status(), (folder.record() or {}).get("given") or {}
         rows.append(
             {
                 "run": folder.path.name[:12],
@@ -172,15 +174,24 @@ def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def find_run(prefix: str, store: Path | str | None = None) -> RunFolder:
-    """The one run whose fingerprint begins with `prefix`. Raises StoreError when there is none, or more than one."""
-    found = [folder for folder in open_store(store).runs() if folder.path.name.startswith(prefix)]
-    if len(found) == 1:
-        return found[0]
-    rule = "a run is named by the beginning of its fingerprint"
-    if not found:
-        raise StoreError(f"no run begins with {prefix!r}", rule, "ostinato list --runs")
-    raise StoreError(f"{len(found)} runs begin with {prefix!r}", rule, "give more of: " + ", ".join(f.path.name[:16] for f in found))
+def find_run(name: str, store: Path | str | None = None) -> RunFolder:
+    """The one run whose fingerprint begins with `name`, or STUDY/ARM/SEED. Raises StoreError when there is none, or more than one."""
+    place = open_store(store)
+    rule, fix = "a run is named by the beginning of its fingerprint, or as STUDY/ARM/SEED", "ostinato list --runs"
+    if "/" in name:
+        study, _, rest = name.partition("/")
+        arm, _, seed = rest.rpartition("/")
+        for version in reversed(place.study_folder(study).versions()):
+            found = {f"{key[0]}/{key[1]}": run for key, run in version.runs.items()}.get(f"{arm}/{seed}")
+            if found and place.run(found).record():
+                return place.run(found)
+        raise StoreError(f"no run is called {name!r}", rule, fix)
+    runs = [folder for folder in place.runs() if name and folder.path.name.startswith(name)]
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
+        raise StoreError(f"no run begins with {name!r}", rule, fix)
+    raise StoreError(f"{len(runs)} runs begin with {name!r}", rule, "give one of: " + ", ".join(folder.path.name for folder in runs))
 
 
 def check(run: str, store: Path | str | None = None) -> Check:
@@ -204,6 +215,6 @@ def generate(
     return prepared.decode([token for token in written if token != prepared.bos])
 
 
-def query(sql: str, store: Path | str | None = None) -> tuple[list[str], list[tuple]]:
-    """SQL over the store: column names and rows."""
-    return open_store(store).query(sql)
+def query(sql: str, held_out: bool = False, store: Path | str | None = None) -> Answer:
+    """SQL over the store: column names and rows. held_out: show that part too, which every study's log then says."""
+    return open_store(store).query(sql, held_out)

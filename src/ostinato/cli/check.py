@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from ostinato.cli.common import Json, StorePath, print_json
+from ostinato.cli.common import Json, RunSource, StorePath, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +12,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def check(
-        run: Annotated[str, typer.Argument(metavar="RUN", help="The beginning of a run's fingerprint (see [bold]ostinato list --runs[/]).")],
+        run: RunSource,
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-StudySource = Annotated[str, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study (see [bold]ostinato list[/]).")]
-Size = Annotated[str | None, typer.Option("--size", metavar="NAME", help="A size of the study, such as paper or desk (default: its first).")]
+StudySource = Annotated[str, typer.Argument(metavar="STUDY", help="A study file, or a shipped study (see [bold]ostinato list[/]).")]
+RunSource = Annotated[
+    str, typer.Argument(metavar="RUN", help="The beginning of a run's fingerprint (see [bold]ostinato list --runs[/]), or STUDY/ARM/SEED.")
+]
+Size = Annotated[str | None, typer.Option("--size", metavar="NAME", help="A size of the study, as paper or desk (default: its first).")]
 StorePath = Annotated[
     Path | None,
     typer.Option("--store", envvar="OSTINATO_STORE", metavar="FOLDER", help="Where runs and results live (default: ./ostinato-runs)."),
@@ -22,5 +26,13 @@ Arms = Annotated[
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output, numbers exact."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    """One JSON document on standard output: numbers exact, null for what is not a finite number, times and the like as text."""
+    typer.echo(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _finite(part) for key, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ostinato.cli.common import StorePath
+from ostinato.cli.common import RunSource, StorePath
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def generate(
-        run: Annotated[str, typer.Argument(metavar="RUN", help="The beginning of a run's fingerprint (see [bold]ostinato list --runs[/]).")],
+        run: RunSource,
         prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="Text to continue.")] = "",
         tokens: Annotated[int, typer.Option("--tokens", "-n", min=1, help="How many tokens to write.")] = 100,
         temperature: Annotated[float, typer.Option("--temperature", "-t", min=0.0, help="0 takes the likeliest token.")] = 0.8,

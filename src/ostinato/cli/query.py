@@ -14,7 +14,8 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def query(
-        sql: Annotated[str, typer.Argument(metavar="SQL", help="Such as: select arm, seed, nats from results where part = 'validation'")],
+        sql: Annotated[str, typer.Argument(metavar="SQL", help="Such as: select arm, seed, nats from results")],
+        held_out: Annotated[bool, typer.Option("--held-out", help="Show the held-out part too; the log of every study says so.")] = False,
         store: StorePath = None,
         limit: Annotated[int, typer.Option("--limit", min=1, help="Rows shown in the table (JSON prints all).")] = 100,
         as_json: Json = False,
@@ -22,18 +23,18 @@ def register(app: typer.Typer) -> None:
         """Ask the store in SQL (DuckDB). Views: runs, steps, losses, targets, results."""
         from ostinato import api
 
-        names, rows = api.query(sql, store=store)
+        answer = api.query(sql, held_out=held_out, store=store)
         if as_json:
-            print_json([dict(zip(names, row, strict=True)) for row in rows])
+            print_json(answer.records())
             return
         from rich.console import Console
+        from rich.markup import escape
         from rich.table import Table
-        from rich.text import Text
 
-        table = Table(*[Text(name) for name in names])
-        for row in rows[:limit]:
-            table.add_row(*[Text("" if value is None else str(value)) for value in row])
+        table = Table(*map(escape, answer.columns))
+        for row in answer.rows[:limit]:
+            table.add_row(*["" if value is None else escape(str(value)) for value in row])
         console = Console(highlight=False)
         console.print(table)
-        if len(rows) > limit:
-            console.print(f"{limit} of {len(rows)} rows; --limit {len(rows)} shows all")
+        if len(answer.rows) > limit:
+            console.print(f"{limit} of {len(answer.rows)} rows; --limit {len(answer.rows)} shows all")

@@ -17,7 +17,8 @@ def register(app: typer.Typer) -> None:
     def report(
         study: StudySource,
         size: Size = None,
-        out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page (default: in the store).")] = None,
+        out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes (default: the store).")] = None,
+        held_out: Annotated[bool, typer.Option("--held-out", help="Show the held-out part's table too; the study's log says so.")] = False,
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
@@ -26,11 +27,14 @@ def register(app: typer.Typer) -> None:
 
         loaded = Study.load(study, size=size, store=store)
         results, page = loaded.results(), loaded.report(out)
+        hidden = loaded.results(part="held_out") if held_out else None
         if as_json:
-            print_json({"results": results.rows(), "report": str(page)})
+            print_json({"results": results.rows(), "report": str(page)} | ({"held_out": hidden.rows()} if hidden else {}))
             return
         from rich.console import Console
 
         console = Console(highlight=False)
         console.print(results)
+        if hidden:
+            console.print(hidden)
         console.print(f"report: {page}", soft_wrap=True)

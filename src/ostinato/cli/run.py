@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
-        """Train every arm and seed that is still due, measure them, and write the report. Give the same command again to go on after a stop."""
+        """Train and measure every arm and seed that is still due, and write the report. After a stop the same command goes on."""
         from rich.console import Console
 
         from ostinato.api import Study

@@ -40,6 +40,15 @@ class Corpus:
             yield from documents(file, self.field, self.separator, counts)
 
 
+def remembered(name: str, cache: Path) -> bool:
+    """Whether `find` need neither gather nor hash: the text is there, and nothing about its files has changed since it was hashed."""
+    if name in python_docs.NAMES:
+        file = gathered(name, cache)
+        return file.exists() and _memory((file,), cache)[0].exists()
+    path = Path(name).expanduser()
+    return path.exists() and _memory(_folder(path) if path.is_dir() else (path,), cache)[0].exists()
+
+
 def find(name: str, field: str, separator: str | None, cache: Path, progress: Progress | None = None) -> Corpus:
     """The corpus of that name; text that must be gathered is gathered first. Raises DataError."""
     if name in python_docs.NAMES:
@@ -124,8 +133,7 @@ def _gathered(name: str, cache: Path, progress: Progress | None) -> Path:
 
 def _corpus(name: str, files: tuple[Path, ...], field: str, separator: str | None, cache: Path, progress: Progress | None) -> Corpus:
     """Hash the files, or recall their hash while nothing about them has changed (path, size, times, inode)."""
-    stats = [(str(file.resolve()), *_stat(file)) for file in files]
-    memory = cache / "hashes" / f"{hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:32]}.json"
+    memory, stats = _memory(files, cache)
     content = None
     with contextlib.suppress(OSError, ValueError, KeyError):
         content = json.loads(memory.read_text())["sha256"]
@@ -149,6 +157,12 @@ def _corpus(name: str, files: tuple[Path, ...], field: str, separator: str | Non
     how = ["text", separator] if text else [files[0].suffix.lower(), field]
     identity = hashlib.sha256(json.dumps([content, how]).encode()).hexdigest()
     return Corpus(name, files, field, separator, identity, sum(stat[1] for stat in stats))
+
+
+def _memory(files: tuple[Path, ...], cache: Path) -> tuple[Path, list[tuple[str, int, int, int, int]]]:
+    """Where the hash of these files as they are now is kept, and what of them it is kept under."""
+    stats = [(str(file.resolve()), *_stat(file)) for file in files]
+    return cache / "hashes" / f"{hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:32]}.json", stats
 
 
 def _stat(file: Path) -> tuple[int, int, int, int]:

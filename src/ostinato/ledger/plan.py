@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ostinato.data.extent import Extent, extent
 from ostinato.ledger.account import account
 from ostinato.ledger.compare import Comparison, compare
 from ostinato.ledger.confounds import confounds
@@ -12,14 +13,6 @@ from ostinato.ledger.flops import CONVENTIONS
 from ostinato.ledger.ledger import Ledger
 from ostinato.study.derive import vocab
 from ostinato.study.records import Data, Study
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Size of the training part once the text is prepared: tokens as packed for training, and words."""
-
-    tokens: int
-    words: int
 
 
 @dataclass(frozen=True)
@@ -53,10 +46,14 @@ class Plan:
         return rows
 
 
-def plan(study: Study, extents: dict[Data, Extent] | None = None) -> Plan:
-    """Draw up the plan of `study`.  extents: the size of the training part by data record, where it is known."""
+def plan(study: Study) -> Plan:
+    """Draw up the plan of `study`. Words, epochs and the end of the first pass are known where its text is prepared already."""
+    known: dict[tuple[Data, int, int], Extent | None] = {}
     ledgers = []
     for arm in study.arms:
-        extent = (extents or {}).get(arm.data)
-        ledgers.append(account(arm, vocab(arm.data.tokenizer), *((extent.tokens, extent.words) if extent else ())))
+        key = (arm.data, arm.recipe.context, arm.recipe.batch)
+        if key not in known:
+            known[key] = extent(arm)
+        size = known[key]
+        ledgers.append(account(arm, vocab(arm.data.tokenizer), size and size.tokens, size and size.words))
     return Plan(study, tuple(ledgers), compare(ledgers, study.reference), tuple(confounds(study, ledgers)))

@@ -46,13 +46,14 @@ def floors_of(results: Sequence[ArmResult]) -> list[tuple[str, float, ArmResult]
     return found
 
 
-def results_rows(results: Sequence[ArmResult], reference: str) -> Table:
-    """Every arm, measured or not, in the order of the study, and under them the floors."""
+def results_rows(results: Sequence[ArmResult], reference: str, part: str = "validation") -> Table:
+    """Every arm, measured or not, in the order of the study, and under them the floors.  part: of the text, as measured."""
+    text = part.replace("_", "-")
     base = next(result for result in results if result.reference)
     columns = (
         Column("arm", number=False),
         Column("seeds", "runs that are finished, of those asked for"),
-        Column("nats a token", "validation loss: sum of nats over all targets and seeds, divided by their number"),
+        Column("nats a token", f"{text} loss: sum of nats over all targets and seeds, divided by their number"),
         Column("bits a byte", "the same sum in bits, divided by the bytes of the targets", spare=2),
         Column("perplexity", "exp of nats a token; comparable only between runs with the same tokenizer and windows", terminal=False),
         Column("gain", f"{reference}'s nats a token minus the arm's, on the same targets, mean over seeds: positive is better"),
@@ -66,7 +67,7 @@ def results_rows(results: Sequence[ArmResult], reference: str) -> Table:
     )
     rows = [Row(_cells(result, base), _kind(result)) for result in results]
     rows += [Row(_floor_cells(name, nats, arm, len(columns)), "floor") for name, nats, arm in floors_of(results)]
-    return Table("results", f"Validation loss and gain over {reference}", columns, tuple(rows), tuple(_notes(results)))
+    return Table("results", f"{text.capitalize()} loss and gain over {reference}", columns, tuple(rows), tuple(_notes(results)))
 
 
 def _kind(result: ArmResult) -> Any:
@@ -181,11 +182,12 @@ class Results:
 
     study: Study
     store: Store
+    part: str = "validation"
 
     @functools.cached_property
     def arms(self) -> list[ArmResult]:
         """One record an arm; read from the store once."""
-        return results_table(self.study, self.store)
+        return results_table(self.study, self.store, self.part)
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat object an arm, plain values for JSON."""
@@ -193,7 +195,7 @@ class Results:
 
     def table(self) -> Table:
         """What is printed and shown."""
-        return results_rows(self.arms, self.study.reference)
+        return results_rows(self.arms, self.study.reference, self.part)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[RenderableType]:
         from rich.text import Text

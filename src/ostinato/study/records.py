@@ -49,7 +49,9 @@ class Data(Record):
     field: str = Field("text", description="the column that holds the text, in JSONL and Parquet")
     separator: str | None = Field(None, description="what separates documents within a text file (none: one document a file)")
     tokenizer: Tokenizer = Field(Tokenizer(bpe=1024), description="{bpe: entries} or {file: path}")
-    packing: Literal["best-fit", "contiguous"] = Field("contiguous", description="one unbroken stream, or best-fit: rows that begin with BOS and crop (drops much text where documents are longer than rows)")
+    packing: Literal["best-fit", "contiguous"] = Field(
+        "contiguous", description="one unbroken stream; or best-fit: rows that begin with BOS and crop (much text is lost in short rows)"
+    )
     buffer: Count = Field(1000, ge=1, description="documents that best-fit packing chooses from")
     document_mask: Switch = Field(False, description="attention stops at the start of a document")
     validation: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents")

@@ -1,0 +1,33 @@
+"""How much text an arm trains on, if that is known already: a plan reads what the cache holds and neither prepares nor hashes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ostinato.data.batches import BatchPlan
+from ostinato.data.corpus import remembered
+from ostinato.data.packing import rows
+from ostinato.data.prepare import default_cache, find_prepared
+from ostinato.errors import OstinatoError
+from ostinato.study.derive import recipe_steps
+from ostinato.study.records import Arm
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The training part. tokens: where the first pass over its rows ends; words: of its text."""
+
+    tokens: int
+    words: int
+
+
+def extent(arm: Arm) -> Extent | None:
+    """The extent of the arm's training part; None where its text is not prepared here, or cannot be used as it is."""
+    try:
+        prepared = find_prepared(arm.data) if remembered(arm.data.corpus, default_cache()) else None
+        if prepared is None:
+            return None
+        batches = BatchPlan(rows(prepared, "train", arm.recipe.context), recipe_steps(arm.recipe).rows, arm.seeds[0])
+        return Extent(batches.first_epoch_end_tokens, prepared.words)
+    except (OstinatoError, OSError):
+        return None
