@@ -212,7 +212,7 @@ def generate(
 
     ids = [prepared.bos, *prepared.encode(prompt)]
     written = continue_ids(decoder, ids, tokens, temperature=temperature, seed=seed)
-    return prepared.decode([token for token in written if token != prepared.bos])
+    return prepared.decode([token for token in (*ids, *written) if token != prepared.bos])
 
 
 def query(sql: str, held_out: bool = False, store: Path | str | None = None) -> Answer:
