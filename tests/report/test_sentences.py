@@ -30,11 +30,11 @@ INTERVAL = Interval(0.045, 0.055, 0.002, 30)
     ("gains", "interval", "words"),
     [
         ({1: 0.049, 2: 0.051}, INTERVAL,
-         "twice is better than plain by 0.050 nats a token (95% over documents +0.045 to +0.055; both seeds agree)"),
+         "twice is better than plain by 0.050 nats a token (95% over documents +0.045 to +0.055; both seeds agree in sign)"),
         ({1: -0.049}, Interval(-0.06, -0.04, 0.1, 3),
          "twice is worse than plain by 0.049 nats a token (95% over documents −0.060 to −0.040; one seed)"),
         ({1: 0.001}, Interval(-0.01, 0.012, 0.1, 3),
-         "twice and plain are about equal: the difference, +0.001 nats a token, is inside the noise "
+         "twice and plain are about equal: the difference, +0.001 nats a token, is inside the noise over documents "
          "(95% over documents −0.010 to +0.012; one seed)"),
         ({1: 0.05}, None, "twice is better than plain by 0.050 nats a token (no interval: fewer than two documents; one seed)"),
     ],
@@ -47,7 +47,7 @@ def test_comparison(gains, interval, words):
     ("gains", "words"),
     [
         ((0.05, -0.01), "the two seeds disagree in sign"),
-        ((0.05, 0.04, 0.06), "all 3 seeds agree"),
+        ((0.05, 0.04, 0.06), "all 3 seeds agree in sign"),
         ((0.05, 0.04, -0.01), "2 of 3 seeds agree in sign"),
     ],
 )

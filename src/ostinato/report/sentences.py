@@ -68,7 +68,7 @@ def evidence(seeds: OverSeeds, interval: Interval | None) -> str:
     if len(signs) == 1:
         parts.append("one seed")
     elif all(signs) or not any(signs):
-        parts.append("both seeds agree" if len(signs) == 2 else f"all {len(signs)} seeds agree")
+        parts.append("both seeds agree in sign" if len(signs) == 2 else f"all {len(signs)} seeds agree in sign")
     else:
         ours = sum(sign == ((seeds.mean or 0) > 0) for sign in signs)
         parts.append("the two seeds disagree in sign" if len(signs) == 2 else f"{ours} of {len(signs)} seeds agree in sign")
@@ -86,7 +86,8 @@ def compared_words(arm: str, other: str, seeds: OverSeeds, interval: Interval | 
     if kind in ("better", "worse"):
         said = f"{arm} is {kind} than {other} by {numbers.fixed(abs(gain), 3)} nats a token"
     else:
-        said = f"{arm} and {other} are about equal: the difference, {numbers.signed(gain, 3)} nats a token, is inside the noise"
+        noise = "between seeds" if abs(gain) <= seeds.noise else "over documents"
+        said = f"{arm} and {other} are about equal: the difference, {numbers.signed(gain, 3)} nats a token, is inside the noise {noise}"
     return f"{said} ({evidence(seeds, interval)})"
 
 
