@@ -107,15 +107,15 @@ class Study:
         seeds: Iterable[int] | None = None,
         jobs: int | None = None,
         device: str = "auto",
+        compiled: bool = False,
         console: Console | None = None,
     ) -> Outcome:
         """Train and measure every run that is due; runs that are done are found and kept. Ctrl-C saves and stops."""
         from ostinato.launch import run_study
 
         names = [self.arm(name).name for name in arms] if arms else None
-        return run_study(
-            self.record, self.store, arms=names, seeds=list(seeds) if seeds else None, jobs=jobs, device=device, console=console
-        )
+        chosen = {"arms": names, "seeds": list(seeds) if seeds else None}
+        return run_study(self.record, self.store, **chosen, jobs=jobs, device=device, compiled=compiled, console=console)
 
     def results(self, part: str = "validation") -> Results:
         """The paired table of what has been measured so far; failed and missing runs are in it.

@@ -36,7 +36,8 @@ def ostinato(*words: str, cwd: Path, code: int = 0, only_output: bool = False) -
 def folder(tmp_path_factory):
     """A folder with a tiny study that has run."""
     path = tmp_path_factory.mktemp("verbs")
-    words = "the loop runs again and the layer sees what it saw before while the stack of layers grows no deeper than it was".split()
+    sentence = "the loop runs again and a layer sees what it saw before while the stack grows no deeper than it was"
+    words = sentence.split()
     paragraphs = (" ".join(words[(i * j + i) % len(words)] for j in range(3 + i % 40)) for i in range(400))
     (path / "text.txt").write_text("\n\n".join(paragraphs))
     (path / "tiny.yaml").write_text(TINY)
@@ -106,6 +107,9 @@ def test_report_check_query_generate_list_draw(folder):
         (("run", "quickstart", "--arm", "nope"), "plain"),
         (("run", "quickstart", "--seed", "77"), "seed"),
         (("new", "."), "folder"),
+        (("run", "quickstart", "--device", "cuda"), "GPU"),
+        (("run", "quickstart", "--device", "tpu"), "auto, cpu, cuda"),
+        (("run", "quickstart", "--compile"), "GPU"),
         (("run", "hybrid"), "hub"),
     ],
 )

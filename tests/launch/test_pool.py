@@ -24,7 +24,7 @@ class Pretend:
     at_once = 0
     alive: ClassVar[set] = set()
 
-    def __init__(self, job, study, store, device, gpu, environment):
+    def __init__(self, job, study, store, device, compiled, gpu, environment):
         self.job, self.gpu, self.started, self.began_at = job, gpu, time.time(), 0.0
         self.left, self.asked = Pretend.looks, False
         Pretend.begun.append(job.name)

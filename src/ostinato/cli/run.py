@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only this seed; may be repeated.")] = None,
         jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time (default: one a core, or one a GPU).")] = None,
         device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+        compiled: Annotated[bool, typer.Option("--compile", help="Run models through torch.compile (GPU).")] = False,
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
@@ -29,7 +30,8 @@ def register(app: typer.Typer) -> None:
         from ostinato.api import Study
 
         loaded = Study.load(study, size=size, store=store)
-        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, device=device, console=Console(stderr=as_json, highlight=False))
+        console = Console(stderr=as_json, highlight=False)
+        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, device=device, compiled=compiled, console=console)
         if outcome.interrupted:
             raise typer.Exit(130)
         results = loaded.results()

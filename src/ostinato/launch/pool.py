@@ -48,6 +48,7 @@ class Pool:
     chosen: list[Job]
     slots: int
     device: str
+    compiled: bool
     gpus: list[str]
     display: Display
     on_update: Callable[[StudyView], None] | None
@@ -101,7 +102,7 @@ class Pool:
             else:
                 taken = [worker.gpu for worker in self.workers]
                 gpu = min(self.gpus, key=taken.count) if self.gpus else None
-                self.workers.append(Worker(job, self.study, self.store, self.device, gpu, self.environment))
+                self.workers.append(Worker(job, self.study, self.store, self.device, self.compiled, gpu, self.environment))
 
     def _look_elsewhere(self) -> None:
         if not self.elsewhere or time.monotonic() - self.looked < ELSEWHERE_SECONDS:

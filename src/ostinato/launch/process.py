@@ -32,14 +32,14 @@ class Worker:
     environment: what `store.environment` says of the launcher, whose command and folder are the user's.
     """
 
-    def __init__(self, job: Job, study: Study, store: Store, device: str, gpu: str | None, environment: dict[str, Any]):
+    def __init__(self, job: Job, study: Study, store: Store, device: str, compiled: bool, gpu: str | None, environment: dict[str, Any]):
         self.job, self.gpu, self.started = job, gpu, time.time()
         self.began_at = job.work_done(int(job.folder.progress().get("tokens") or 0))
         folder = job.folder
         request = {
             "parent": os.getpid(), "folder": str(folder.path.absolute()), "targets": str(store.targets_path.absolute()),
             "evaluation": folder.evaluation, "prepared": str(job.prepared.path.absolute()), "cache": str(job.prepared.cache.absolute()),
-            "device": device, "evaluate": study.evaluate.model_dump(mode="json"),
+            "device": device, "compiled": compiled, "evaluate": study.evaluate.model_dump(mode="json"),
             "checkpoints": study.checkpoints.model_dump(mode="json"), "resolved": resolved(job, study),
             "environment": environment,
             "given": {"study": study.name, "size": study.size, "arm": job.arm.name, "seed": job.seed,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ostinato.errors import StudyError
 from ostinato.launch.jobs import all_jobs, prepare_texts, select, write_floors
 from ostinato.launch.pool import Outcome, Pool
 from ostinato.launch.process import gpu_names
@@ -24,6 +25,8 @@ from ostinato.study.records import Study
 if TYPE_CHECKING:
     from rich.console import Console
 
+DEVICES = ("auto", "cpu", "cuda")
+
 
 def run_study(
     study: Study,
@@ -32,36 +35,44 @@ def run_study(
     seeds: Collection[int] | None = None,
     jobs: int | None = None,
     device: str = "auto",
+    compiled: bool = False,
     console: Console | None = None,
     on_update: Callable[[StudyView], None] | None = None,
 ) -> Outcome:
     """Train and measure what is due of `study`; returns when all of it has ended, or after Ctrl-C when the workers have saved.
 
     arms, seeds: only these (contingent arms run only when named). jobs: runs at a time (default: one a core, or one a GPU).
-    console: where progress is shown (None: standard output). on_update: told of the state about five times a second.
+    device: auto, cpu or cuda. compiled: through torch.compile, on a GPU. console: where progress is shown (None: standard output).
+    on_update: told of the state about five times a second.
     Raises StudyError, DataError or StoreError before anything runs; a run that fails is in the outcome, with its error.
     """
+    gpu = gpu_names(device)
+    if device not in DEVICES:
+        raise StudyError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
+    if not gpu and (device == "cuda" or compiled):
+        what = "device cuda" if device == "cuda" else "compilation, which is for a GPU,"
+        raise StudyError(f"{what} without a GPU", "this machine has no GPU that is visible", "use --device auto, without --compile")
     display = Display(study, console)
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
         chosen = select(everything, arms, seeds)
         store.create().study_folder(study.name).write(study, {(job.arm.name, job.seed): job.fingerprint for job in everything})
         write_floors(chosen, store, study.evaluate, progress)
-    gpu = gpu_names(device)
-    pool = Pool(study, store, chosen, jobs or len(gpu) or usable_cores(), device, gpu, display, on_update)
+    pool = Pool(study, store, chosen, jobs or len(gpu) or usable_cores(), device, compiled, gpu, display, on_update)
     with display.running(), pool.signals():
         pool.run()
-    outcome = pool.outcome(_command(study, store, arms, seeds))
+    extra = ([] if device == "auto" else ["--device", device]) + (["--compile"] if compiled else [])
+    outcome = pool.outcome(shlex.join(_command(study, store, arms, seeds) + extra))
     display.ended(outcome)
     return outcome
 
 
-def _command(study: Study, store: Store, arms: Collection[str] | None, seeds: Collection[int] | None) -> str:
-    """The command that goes on."""
+def _command(study: Study, store: Store, arms: Collection[str] | None, seeds: Collection[int] | None) -> list[str]:
+    """The command that goes on, in words."""
     path = Path(study.path or study.name)
     parts = ["ostinato", "run", os.path.relpath(path) if study.path and path.parent != SHIPPED else path.stem]
     parts += ["--size", study.size] if study.size else []
     parts += [part for arm in arms or () for part in ("--arm", arm)] + [part for seed in seeds or () for part in ("--seed", str(seed))]
     if store.root.absolute() != Path("ostinato-runs").absolute() and not os.environ.get("OSTINATO_STORE"):
         parts += ["--store", str(store.root)]
-    return shlex.join(parts)
+    return parts

@@ -78,7 +78,7 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     from ostinato.train import RunRequest, train
 
     wanted = RunRequest(arm, request["resolved"]["seed"], evaluate, Checkpoints.model_validate(request["checkpoints"]))
-    return train(wanted, prepared, folder, device=request["device"], stop=stop, threads=THREADS)
+    return train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop, threads=THREADS)
 
 
 def _record_failure(folder: RunFolder, error: str) -> None:

@@ -1,0 +1,154 @@
+"""What a GPU computes, beside the CPU: one script of a few minutes for a machine that has one.
+
+    python benchmarks/gpu_check.py [--json gpu_check.json]
+
+1. Every attention backend, windows, ALiBi, document masks, value embeddings, float32: losses and gradients against the CPU (1e-4).
+2. bfloat16 products against float32 (2% of the loss), eager against compiled (1e-3 of the loss).
+3. Muon's step, bfloat16 inside, against the float32 step on the CPU (direction of the update: cosine above 0.99).
+4. A tiny run: trained to its end, and once more with a stop in the middle; the largest difference of their losses is printed.
+5. loop2's base at paper size: seconds of a micro-batch, tokens a second, peak memory beside the ledger's estimate, eager and compiled.
+
+Ends with exit code 1 when a bound is broken. It has not been run on a GPU yet: no figure of it is quoted anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ostinato.data import prepare
+from ostinato.ledger.plan import plan
+from ostinato.model.decoder import Decoder, build
+from ostinato.store import Store
+from ostinato.study import load_study, run_fingerprint
+from ostinato.study.records import Checkpoints, Data, Evaluate, Model, Tokenizer, Windows
+from ostinato.train import RunRequest, train
+
+SHAPE = {"layers": ("gqa",) * 4, "d_model": 128, "heads": 4}
+ARMS = {
+    "plain": (Model(**SHAPE), False),
+    "grouped, looped": (Model(**SHAPE, kv_heads=2, schedule="1..4 1..4:attn", inject="add"), False),
+    "windows": (Model(**SHAPE, windows=Windows(pattern="SL", short=65)), False),
+    "alibi": (Model(**SHAPE, positions="alibi"), False),
+    "documents": (Model(**SHAPE), True),
+    "loop2": (Model(family="loop2", **SHAPE, windows=Windows(pattern="SSSL", short=65), bigram_table=1024), True),
+}
+
+
+def passed(decoder: Decoder, tokens: torch.Tensor, documents: bool) -> tuple[float, torch.Tensor]:
+    """Mean loss, and all gradients in one vector on the CPU."""
+    device = decoder.embedding.weight.device
+    inputs, wanted = tokens[:, :-1].to(device), tokens[:, 1:].to(device)
+    ids = (inputs == 0).cumsum(1) if documents else None
+    loss = decoder.loss_sum(inputs, wanted, ids) / wanted.numel()
+    loss.backward()
+    gradients = [parameter.grad.flatten().float().cpu() for parameter in decoder.parameters() if parameter.grad is not None]
+    return loss.item(), torch.cat(gradients)
+
+
+def forwards() -> dict[str, Any]:
+    """Parts 1 and 2."""
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 512, (4, 257))
+    tokens[:, 100] = 0
+    found = {}
+    for name, (model, documents) in ARMS.items():
+        loss, gradient = passed(build(model, 512, 256, 1), tokens, documents)
+        on_gpu, gpu_gradient = passed(build(model, 512, 256, 1, "cuda"), tokens, documents)
+        half, _ = passed(build(model, 512, 256, 1, "cuda", compute_dtype=torch.bfloat16), tokens, documents)
+        compiled, _ = passed(build(model, 512, 256, 1, "cuda", compiled=True), tokens, documents)
+        off = ((gradient - gpu_gradient).norm() / gradient.norm()).item()
+        found[name] = {"loss": abs(on_gpu - loss), "gradient": off, "bfloat16": abs(half - loss) / loss,
+                       "compiled": abs(compiled - on_gpu) / loss}  # fmt: skip
+        found[name]["ok"] = found[name]["loss"] < 1e-4 and off < 1e-3 and found[name]["bfloat16"] < 0.02 and found[name]["compiled"] < 1e-3
+    return found
+
+
+def muon() -> dict[str, Any]:
+    """Part 3."""
+    from ostinato.train.polar import polar
+
+    torch.manual_seed(0)
+    gradient = torch.randn(8, 256, 128)
+    there, here = polar(gradient.cuda().bfloat16(), 5).float().cpu(), polar(gradient, 5)
+    cosine = torch.nn.functional.cosine_similarity(there.flatten(), here.flatten(), 0).item()
+    return {"cosine": cosine, "ok": cosine > 0.99}
+
+
+def tiny_run(folder: Path) -> dict[str, Any]:
+    """Part 4."""
+    study = load_study("quickstart")
+    arm = study.arms[2]
+    recipe = arm.recipe.model_copy(update={"tokens": 100 * 512})
+    arm = arm.model_copy(update={"recipe": recipe, "data": Data(tokenizer=Tokenizer(bpe=512), validation=0.02, held_out=0.02)})
+    prepared = prepare(arm.data)
+    request = RunRequest(arm, 1, Evaluate(), Checkpoints())
+    losses = []
+    for name, stop_at in (("whole", None), ("in two", 50)):
+        run = Store(folder / name).create().run(run_fingerprint(arm, 1, prepared.fingerprint))
+        seen: list[int] = []
+        if stop_at:
+            stop = lambda at=stop_at, seen=seen: len(seen) >= at  # noqa: E731
+            train(request, prepared, run, device="cuda", stop=stop, on_step=lambda record, seen=seen: seen.append(record.step))
+        began = time.perf_counter()
+        train(request, prepared, run, device="cuda")
+        losses.append((run.read_losses("validation", recipe.tokens).losses, time.perf_counter() - began))
+    off = float(abs(losses[0][0] - losses[1][0]).max())
+    return {"nats": float(losses[0][0].mean()), "largest difference": off, "seconds": losses[0][1], "ok": off < 0.05}
+
+
+def paper_size() -> dict[str, Any]:
+    """Part 5."""
+    study = load_study("loop2")
+    ledger = plan(study).ledgers[0]
+    arm, found = ledger.arm, {}
+    for compiled in (False, True):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        decoder = build(arm.model, ledger.vocab, arm.recipe.context, 44, "cuda", compute_dtype=torch.bfloat16, compiled=compiled)
+        rows = arm.recipe.micro_batch // arm.recipe.context
+        tokens = torch.randint(0, ledger.vocab, (rows, arm.recipe.context + 1), device="cuda")
+        times = []
+        for _ in range(8):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            decoder.loss_sum(tokens[:, :-1], tokens[:, 1:]).backward()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+            decoder.zero_grad(set_to_none=True)
+        seconds = sorted(times[3:])[len(times[3:]) // 2]
+        planned = sum(ledger.memory[part] for part in ("weights", "gradients", "activations"))
+        found["compiled" if compiled else "eager"] = {
+            "seconds": seconds, "tokens/s": rows * arm.recipe.context / seconds, "peak GiB": torch.cuda.max_memory_allocated() / 2**30,
+            "ledger GiB": planned / 2**30, "ok": True,
+        }  # fmt: skip
+        del decoder
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    wanted = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no GPU that torch can use: nothing to check here")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        results = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "forward": forwards(), "muon": muon(),
+                   "run": tiny_run(Path(folder)), "loop2 base": paper_size()}  # fmt: skip
+    print(json.dumps(results, indent=1))
+    if wanted.json:
+        wanted.json.write_text(json.dumps(results, indent=1))
+    parts = [*results["forward"].values(), results["muon"], results["run"], *results["loop2 base"].values()]
+    return 0 if all(part["ok"] for part in parts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
