@@ -74,7 +74,7 @@ def test_llama_with_scalars_starts_as_its_twin(small_model):
 
 
 def test_the_published_rule(small_model):
-    """RECIPES of loop2: embedding N(0, 1), head N(0, .001), U(±√3/√d), zeros at both outputs, gates 0, scalars 1 and 0.1."""
+    """The published recipe of loop2: embedding N(0, 1), head N(0, .001), U(±√3/√d), zeros at both outputs, gates 0, scalars 1 and 0.1."""
     found = weights(small_model(family="loop2", d_model=64, layers=4, mlp={"hidden": None, "ratio": 4}, **LOOP2, schedule="1..4 1:mlp"))
     bound = math.sqrt(3 / 64)
     assert found["embedding.weight"].std().item() == pytest.approx(1, rel=0.1)

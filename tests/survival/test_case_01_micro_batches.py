@@ -1,4 +1,4 @@
-"""CASES 1: a step's loss and gradient do not depend on how its tokens are cut into micro-batches."""
+"""Case 1: a step's loss and gradient do not depend on how its tokens are cut into micro-batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CASES 2, in training: sums in float64, counts in integers, then one division; nothing counted is an error and not a number."""
+"""Case 2, in training: sums in float64, counts in integers, then one division; nothing counted is an error and not a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CASES 7. Row A|B with document masking: whatever happens in A, nothing of B changes: logits, loss, gradients."""
+"""Case 7. Row A|B with document masking: whatever happens in A, nothing of B changes: logits, loss, gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CASES 10. Prefill, then token by token, with a cache: equals the full forward; a slot an attention application; bytes as planned."""
+"""Case 10. Prefill, then token by token, with a cache: equals the full forward; a slot an attention application; bytes as planned."""
 
 from __future__ import annotations
 

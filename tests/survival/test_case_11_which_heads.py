@@ -1,4 +1,4 @@
-"""CASES 11. Six query heads on two key-value heads: 0-2 use 0 and 3-5 use 1. ALiBi slopes of 8 and of 12 heads."""
+"""Case 11. Six query heads on two key-value heads: 0-2 use 0 and 3-5 use 1. ALiBi slopes of 8 and of 12 heads."""
 
 from __future__ import annotations
 

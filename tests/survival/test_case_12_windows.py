@@ -1,4 +1,4 @@
-"""CASES 12. A window counts the query itself: row i sees min(i + 1, window) keys, on every backend, with and without a cache."""
+"""Case 12. A window counts the query itself: row i sees min(i + 1, window) keys, on every backend, with and without a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CASES 14. Re-applied layers, ties, a tied head, built on meta, compiled: each tensor once, no wrapper in a name, exact keys."""
+"""Case 14. Re-applied layers, ties, a tied head, built on meta, compiled: each tensor once, no wrapper in a name, exact keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CASES 16: every trainable tensor in exactly one optimizer group, Muon only on 2-D matrices inside layers, the table printed;
+"""Case 16: every trainable tensor in exactly one optimizer group, Muon only on 2-D matrices inside layers, the table printed;
 a shared tensor is updated and decayed once a step."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CASES 17: 20 steps against 10 + resume + 10, and a kill at any moment, with any number of workers: bit-equal weights, optimizer,
+"""Case 17: 20 steps against 10 + resume + 10, and a kill at any moment, with any number of workers: bit-equal weights, optimizer,
 losses and next batches.
 
 One real process imports torch once and forks the workers: each trains a run in its own folder, some stop when told, some are

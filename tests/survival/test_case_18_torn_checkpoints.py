@@ -1,4 +1,4 @@
-"""CASES 18: SIGKILL in the middle of a save, a full disk, a missing piece: the newest complete checkpoint loads, the torn one is
+"""Case 18: SIGKILL in the middle of a save, a full disk, a missing piece: the newest complete checkpoint loads, the torn one is
 named and skipped; a failed save keeps the one before."""
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def test_a_state_that_does_not_fit_is_refused(change):
 
 
 def test_three_steps_of_the_published_loop2_recipe_group_by_group():
-    """A real model in float64, every role of the recipe in RECIPES 1, real gradients; each tensor against the twin of its group."""
+    """A real model in float64, every role of the published loop2 recipe, real gradients; each tensor against the twin of its group."""
     model = records.Model.model_validate(with_family({"family": "loop2", "layers": 2, "d_model": 32, "heads": 2, "bigram_table": 16,
                                                       "windows": {"short": 4}, "schedule": "1..2 1..2"}))  # fmt: skip
     tables = {"lr": 0.6, "width_base": 768, "weight_decay": 0}

@@ -5,7 +5,7 @@ d gains and its size m_d (tokens or bytes; h_d = m_d / sum m). Documents differ 
 ratio (Cochran, Sampling Techniques, ch. 6) is then too small. So, after Bell and McCaffrey (Survey Methodology 28, 2002),
 - each squared residual (g_d - R m_d)^2 is divided by 1 - 2 h_d + sum h^2, its expectation when the tokens of a document share one effect;
 - Student's t has the degrees of freedom that match the mean and variance of that estimate when tokens are independent (Satterthwaite).
-For documents of one size this is the plain t interval with K - 1 degrees of freedom. docs/decisions has the measured coverage.
+For documents of one size this is the plain t interval with K - 1 degrees of freedom. docs/decisions/0080 has the measured coverage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums, then one division (DESIGN, rule 2): a metric may not change because the same targets were cut into other batches.
+"""Sums, then one division: a metric may not change because the same targets were cut into other batches.
 
 Losses are summed in float64 (compensated across parts), tokens and bytes are counted in int64, and nothing is ever a mean of means.
 Bits per byte are sum(nats) / (ln 2 * sum of the UTF-8 bytes of the targets); specials are no targets, so they are out of both sums.

@@ -1,4 +1,4 @@
-"""A loss per target, and the targets it belongs to: the two tables that every comparison is a function of (DESIGN, rule 4).
+"""A loss per target, and the targets it belongs to: the two tables that every comparison is a function of.
 
 The losses of one run at one evaluation point are one Parquet file with one float32 column; its footer holds the id of the targets, the
 float64 sum of the losses, the count, and the bytes of the targets, so that a table of results needs no column read. Targets are stored once
