@@ -19,6 +19,7 @@ from ostinato.study.records import Study
 
 POLL_SECONDS = 0.2
 ELSEWHERE_SECONDS = 2.0
+SETTLED_SECONDS = 20.0  # before that the start of a worker weighs more in its pace than what it does; the pace of earlier runs is used
 SIGNAL_SECONDS = 0.5
 
 
@@ -188,8 +189,9 @@ class Pool:
             reached = job.work_done(int(progress.get("tokens") or 0)) if progress else worker.began_at if worker else 0.0
             done += reached
             if worker:
-                gained = reached - worker.began_at
-                pending.append((job.work - reached, gained / (now - worker.started) if gained > 0 else None))
+                gained, elapsed = reached - worker.began_at, now - worker.started
+                settled = elapsed >= SETTLED_SECONDS or not self.speeds
+                pending.append((job.work - reached, gained / elapsed if gained > 0 and settled else None))
                 running[job.fingerprint] = progress
         known = self.speeds[-self.slots :] + [speed for _, speed in pending if speed]
         waiting = [job.work for job in [*self.queue, *self.elsewhere]]
