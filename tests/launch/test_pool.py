@@ -64,9 +64,9 @@ def pretend(monkeypatch):
     monkeypatch.setattr(pool, "ELSEWHERE_SECONDS", 0.05)
 
 
-def test_the_longest_first_and_never_more_than_asked(tiny, store, console):
+def test_the_reference_then_the_longest_and_never_more_than_asked(tiny, store, console):
     outcome = run_study(tiny(), store, jobs=2, console=console)
-    assert Pretend.begun == ["twice, seed 1", "plain, seed 1", "plain, seed 2"] and Pretend.at_once == 2
+    assert Pretend.begun == ["plain, seed 1", "plain, seed 2", "twice, seed 1"] and Pretend.at_once == 2
     assert [(row["arm"], row["seed"]) for row in outcome.done] == [("plain", 1), ("plain", 2), ("twice", 1)]
     assert not outcome.failed and not outcome.interrupted and "all 3 runs done" in console.file.getvalue()
     version = store.study_folder("tiny").version(tiny())
@@ -94,7 +94,7 @@ def test_an_error_of_the_run_is_told_as_it_was_recorded(tiny, store, console, mo
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_saves_begins_no_more_and_says_how_to_go_on(tiny, store, console, number):
     Pretend.looks = 3
-    Pretend.endings = dict.fromkeys(["twice, seed 1", "plain, seed 1"], "never")
+    Pretend.endings = dict.fromkeys(["plain, seed 1", "twice, seed 1"], "never")
     before = signal.getsignal(number)
     sent = []
 
@@ -103,9 +103,9 @@ def test_an_interrupt_saves_begins_no_more_and_says_how_to_go_on(tiny, store, co
             sent.append(os.kill(os.getpid(), number))
 
     outcome = run_study(tiny(), store, jobs=1, console=console, on_update=interrupt)
-    assert outcome.interrupted and Pretend.begun == ["twice, seed 1"] and len(outcome.stopped) == 3
+    assert outcome.interrupted and Pretend.begun == ["plain, seed 1"] and len(outcome.stopped) == 3
     shown = console.file.getvalue()
-    assert "twice, seed 1: saved and stopped" in shown and "Go on with:" in shown and outcome.command in shown
+    assert "plain, seed 1: saved and stopped" in shown and "Go on with:" in shown and outcome.command in shown
     assert outcome.command.startswith("ostinato run tiny --store ")
     assert signal.getsignal(number) is before
 
@@ -113,7 +113,7 @@ def test_an_interrupt_saves_begins_no_more_and_says_how_to_go_on(tiny, store, co
 def test_a_second_interrupt_ends_the_workers_at_once(tiny, store, console, monkeypatch):
     monkeypatch.setattr(pool, "SIGNAL_SECONDS", 0.05)
     monkeypatch.setattr(Pretend, "stop", lambda self: None)  # a worker that does not listen
-    Pretend.endings = {"twice, seed 1": "never"}
+    Pretend.endings = {"plain, seed 1": "never"}
     sent = []
 
     def interrupt(view):
@@ -127,7 +127,7 @@ def test_a_second_interrupt_ends_the_workers_at_once(tiny, store, console, monke
 
 def test_signals_that_come_together_count_as_one(tiny, store, console):
     Pretend.looks = 3
-    Pretend.endings = {"twice, seed 1": "never"}
+    Pretend.endings = {"plain, seed 1": "never"}
     killed, sent = [], []
 
     def interrupt(view):
@@ -160,7 +160,7 @@ def test_a_run_that_another_process_holds_is_waited_for(tiny, store, console):
     held.wait()
     outcome = run_study(tiny(), store, jobs=1, console=console, on_update=views.append)
     thread.join()
-    assert Pretend.begun[-1] == "twice, seed 1" and len(outcome.done) == 3
+    assert Pretend.begun[-1] == "plain, seed 1" and len(outcome.done) == 3
     assert "another process works on it" in console.file.getvalue()
 
 

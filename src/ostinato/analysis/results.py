@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ostinato.analysis.curves import points_of
-from ostinato.analysis.paired import Paired, paired, same_targets
-from ostinato.analysis.seeds import OverSeeds, over_seeds
+from ostinato.analysis.paired import Paired, same_targets
+from ostinato.analysis.seeds import OverSeeds, paired_over_seeds
 from ostinato.analysis.sums import Sums, total
 from ostinato.errors import StoreError
 from ostinato.ledger import Ledger, account
@@ -209,21 +209,19 @@ def _against(reference: ArmResult, result: ArmResult, folders: Folders, store: S
     """The same result, compared with the reference's runs of the same seeds."""
     reference_at, at, final, seeds = _shared_point(reference, result, folders)
     if not seeds:
-        return replace(result, problem="no point is measured in both this arm and the reference")
-    tables = []
+        unmeasured = [one.name for one in (result, reference) if one.tokens is None]
+        shared = "no point is measured in both this arm and the reference"
+        return replace(result, problem=f"{unmeasured[0]} is not measured yet" if unmeasured else shared)
+    tables = {}
     for seed in seeds:
         one, other = folders[reference.name, seed], folders[result.name, seed]
-        tables.append((one.read_losses(result.part, reference_at), other.read_losses(result.part, at)))
+        tables[seed] = one.read_losses(result.part, reference_at), other.read_losses(result.part, at)
+    first = tables[seeds[0]][0]
     try:
-        for one, other in tables:
+        for one, other in tables.values():
             same_targets(one, other)
-            same_targets(tables[0][0], one)
+            same_targets(first, one)
     except StoreError as error:
         return replace(result, problem=f"not comparable: {error.what}")
-    targets = store.targets(tables[0][1].target_id)
-    losses = {"reference": [one.losses for one, _ in tables], "arm": [other.losses for _, other in tables]}
-    mean = {name: np.mean(np.stack(arrays), axis=0, dtype=np.float64) for name, arrays in losses.items()}
-    pairing = paired(mean["reference"], mean["arm"], targets.document, targets.bytes)
-    gains = {seed: paired(one.losses, other.losses, targets.document).gain for seed, (one, other) in zip(seeds, tables, strict=True)}
-    known = {seed: gain for seed, gain in gains.items() if gain is not None}
-    return replace(result, gain_tokens=at, gain_final=final, pairing=pairing, seeds=over_seeds(known, pairing.interval))
+    pairing, over = paired_over_seeds(tables, store.targets(first.target_id))
+    return replace(result, gain_tokens=at, gain_final=final, pairing=pairing, seeds=over)

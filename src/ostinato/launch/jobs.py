@@ -117,15 +117,15 @@ def select(jobs: Sequence[Job], arms: Collection[str] | None = None, seeds: Coll
 
 def due(study: Study, store: Store, arms: Collection[str] | None = None, seeds: Collection[int] | None = None,
         progress: Progress | None = None) -> list[Job]:  # fmt: skip
-    """The runs that are missing, unfinished, failed or not measured at every point, the longest first. Contingent arms only by name."""
-    return unfinished(select(all_jobs(study, store, prepare_texts(study, progress)), arms, seeds))
+    """The runs that are missing, unfinished, failed or not measured at every point, in the order they are run. Contingent arms only by name."""
+    return unfinished(select(all_jobs(study, store, prepare_texts(study, progress)), arms, seeds), study.reference)
 
 
-def unfinished(jobs: Sequence[Job]) -> list[Job]:
-    """Those that are not done, each run once, the most work first."""
+def unfinished(jobs: Sequence[Job], reference: str) -> list[Job]:
+    """Those that are not done, each run once: the reference arm's, so that whatever ends next can be compared; then the most work first."""
     once = {job.fingerprint: job for job in reversed(jobs)}
     left = [job for job in once.values() if job.state() != "done"]
-    return sorted(left, key=lambda job: (-job.work, job.arm.name, job.seed))
+    return sorted(left, key=lambda job: (job.arm.name != reference, -job.work, job.arm.name, job.seed))
 
 
 def write_floors(jobs: Sequence[Job], store: Store, evaluate: Evaluate, progress: Progress | None = None) -> None:

@@ -60,7 +60,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         self.began = time.monotonic()
-        self.queue = unfinished(self.chosen)
+        self.queue = unfinished(self.chosen, self.study.reference)
         self.due = list(self.queue)
         self.slots = max(1, min(self.slots, len(self.queue)))
         self.environment = environment()

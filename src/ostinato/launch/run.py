@@ -1,7 +1,8 @@
 """`run_study`: every run of a study that is due, as many at a time as there are cores or GPUs, each in a process of its own.
 
-The text is prepared once, here; then workers train and measure, the longest runs first. One that fails does not stop the others. Whatever
-ends this process or a worker, the same command goes on from the last checkpoints, and the numbers are those of an unbroken run.
+The text is prepared once, here; then workers train and measure: the reference arm, then the longest runs first. One that fails does not
+stop the others. Whatever ends this process or a worker, the same command goes on from the last checkpoints, and the numbers are those of
+an unbroken run.
 """
 
 from __future__ import annotations
