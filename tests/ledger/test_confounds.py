@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ostinato.ledger import account, confounds
-from ostinato.study.records import Study
 
 
 @pytest.fixture
 def found(make_arm):
     def found(**arms):
         made = [make_arm(name, **{"layers": 4, **arm}) for name, arm in arms.items()]
-        study = Study(name="study", arms=tuple(made), reference=made[0].name)
-        return confounds(study, [account(arm, arm.data.tokenizer.bpe) for arm in made])
+        return confounds([account(arm, arm.data.tokenizer.bpe) for arm in made])
 
     return found
 

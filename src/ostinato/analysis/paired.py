@@ -58,7 +58,7 @@ def paired(
     if not reference.shape == arm.shape == document.shape or (target_bytes is not None and np.shape(target_bytes) != arm.shape):
         shapes = f"{reference.shape} reference losses, {arm.shape} of the arm, {document.shape} documents"
         raise StoreError(shapes, "paired losses are of the same targets", "read all of them from one store")
-    difference = reference.astype(np.float64) - arm.astype(np.float64)
+    difference = np.subtract(reference, arm, dtype=np.float64)
     if not len(difference):
         return Paired(None, None, None, None, 0, 0, 0, 0, 0, 0, window, gain_in_words(None))
     _, place = np.unique(document, return_inverse=True)

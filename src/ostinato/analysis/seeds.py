@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ostinato.analysis.intervals import Interval, over_values
+from ostinato.analysis.paired import Paired, paired
 from ostinato.analysis.words import gain_in_words, range_in_words
+from ostinato.store import LossTable, TargetTable
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,20 @@ def over_seeds(gains: Mapping[int, float], documents: Interval | None = None) ->
     sd = float(values.std(ddof=1)) if len(values) > 1 else None
     noise = 0.0 if sd is None or interval is None else interval.high - mean if len(values) > 2 else 2 * sd
     return OverSeeds(dict(gains), mean, sd, interval, noise, gain_in_words(mean, documents, noise), _caution(values, interval))
+
+
+def paired_over_seeds(tables: Mapping[int, tuple[LossTable, LossTable]], targets: TargetTable) -> tuple[Paired, OverSeeds]:
+    """The comparison over documents, on losses averaged over seeds, and the one over seeds.
+
+    tables: {seed: (losses of the reference, losses of the arm)}, one or more, all of `targets`.
+    """
+    means = [np.mean(np.stack([pair[side].losses for pair in tables.values()]), axis=0, dtype=np.float64) for side in (0, 1)]
+    pairing = paired(means[0], means[1], targets.document, targets.bytes)
+    gains = {}
+    for seed, (reference, arm) in tables.items():
+        if len(arm.losses):
+            gains[seed] = float(np.subtract(reference.losses, arm.losses, dtype=np.float64).sum() / len(arm.losses))
+    return pairing, over_seeds(gains, pairing.interval)
 
 
 def _caution(values: np.ndarray, interval: Interval | None) -> str:

@@ -7,18 +7,19 @@ scaling in one arm only, one learning rate for every depth, recurrent arms that 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ostinato.ledger.ledger import Ledger
-from ostinato.ledger.settings import learning_rates, model_settings, settings
+from ostinato.ledger.settings import kin, learning_rates, model_settings, settings
 from ostinato.study.derive import tied_to
-from ostinato.study.records import Study
 
 NEAR_FLOPS = 0.02
+Value = TypeVar("Value")
 _OWN_SENTENCE = {"inject", "residual_scaling", "positions"}
 """Settings of the model that have a rule of their own here."""
 
 
-def confounds(study: Study, ledgers: Sequence[Ledger]) -> list[str]:
+def confounds(ledgers: Sequence[Ledger]) -> list[str]:
     """Warnings, one sentence each; none means that no rule found anything."""
     rules: tuple[Callable[[Sequence[Ledger]], list[str]], ...] = (
         _injection, _scaling, _same_words, _one_rate, _unlike_tokens, _controls, _several_changes, _unused, _seeds,
@@ -30,6 +31,13 @@ def _names(ledgers: Sequence[Ledger]) -> str:
     names = [ledger.name for ledger in ledgers]
     shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _grouped(ledgers: Sequence[Ledger], key: Callable[[Ledger], Value]) -> dict[Value, list[Ledger]]:
+    groups: dict[Value, list[Ledger]] = {}
+    for ledger in ledgers:
+        groups.setdefault(key(ledger), []).append(ledger)
+    return groups
 
 
 def _by_words(groups: dict[str, list[Ledger]]) -> str:
@@ -53,14 +61,8 @@ def _injection(ledgers: Sequence[Ledger]) -> list[str]:
 
 
 def _scaling(ledgers: Sequence[Ledger]) -> list[str]:
-    by_kind: dict[str, list[Ledger]] = {}
-    for ledger in ledgers:
-        by_kind.setdefault(ledger.arm.model.residual_scaling, []).append(ledger)
-    if len(by_kind) == 1:
-        return []
-    return [
-        "residual scaling at initialisation in some arms only: " + "; ".join(f"{kind} in {_names(arms)}" for kind, arms in by_kind.items())
-    ]
+    by_kind = _grouped(ledgers, lambda ledger: ledger.arm.model.residual_scaling)
+    return ["residual scaling at initialisation in some arms only: " + _by_words(by_kind)] if len(by_kind) > 1 else []
 
 
 def _same_words(ledgers: Sequence[Ledger]) -> list[str]:
@@ -68,23 +70,15 @@ def _same_words(ledgers: Sequence[Ledger]) -> list[str]:
     found = []
     for axis in ("tokenizer", "data", "batch", "positions", "embedding and head", "precision", "initialisation", "optimizer",
                  "learning-rate schedule"):  # fmt: skip
-        groups: dict[str, list[Ledger]] = {}
-        for ledger in ledgers:
-            groups.setdefault(settings(ledger.arm)[axis], []).append(ledger)
+        groups = _grouped(ledgers, lambda ledger, axis=axis: settings(ledger.arm)[axis])
         if len(groups) > 1:
-            what = (
-                "different tokenizers, so losses a token cannot be compared (bits per byte can)"
-                if axis == "tokenizer"
-                else f"different {axis}"
-            )
-            found.append(f"{what}: " + "; ".join(f"{words} in {_names(arms)}" for words, arms in groups.items()))
+            tokenizers = "different tokenizers, so losses a token cannot be compared (bits per byte can)"
+            found.append(f"{tokenizers if axis == 'tokenizer' else f'different {axis}'}: {_by_words(groups)}")
     return found
 
 
 def _one_rate(ledgers: Sequence[Ledger]) -> list[str]:
-    rates: dict[str, list[Ledger]] = {}
-    for ledger in ledgers:
-        rates.setdefault(learning_rates(ledger.arm.recipe, ledger.arm.model), []).append(ledger)
+    rates = _grouped(ledgers, lambda ledger: learning_rates(ledger.arm.recipe, ledger.arm.model))
     found = []
     for rate, arms in rates.items():
         depths = {ledger.effective_depth for ledger in arms}
@@ -97,14 +91,9 @@ def _one_rate(ledgers: Sequence[Ledger]) -> list[str]:
 
 
 def _unlike_tokens(ledgers: Sequence[Ledger]) -> list[str]:
-    budgets: dict[int, list[Ledger]] = {}
-    for ledger in ledgers:
-        budgets.setdefault(ledger.tokens, []).append(ledger)
-    if len(budgets) == 1:
-        return []
-    return [
-        "different numbers of training tokens: " + "; ".join(f"{tokens:,} in {_names(arms)}" for tokens, arms in sorted(budgets.items()))
-    ]
+    budgets = sorted(_grouped(ledgers, lambda ledger: ledger.tokens).items())
+    said = _by_words({f"{tokens:,}": arms for tokens, arms in budgets})
+    return [f"different numbers of training tokens: {said}"] if len(budgets) > 1 else []
 
 
 def _controls(ledgers: Sequence[Ledger]) -> list[str]:
@@ -116,7 +105,7 @@ def _controls(ledgers: Sequence[Ledger]) -> list[str]:
     for ledger in ledgers:
         if not _shares(ledger):
             continue
-        controls = [other for other in ledgers if not _shares(other) and _kin(other) == _kin(ledger)]
+        controls = [other for other in ledgers if not _shares(other) and kin(other.arm) == kin(ledger.arm)]
         if any(_apart(other, ledger) <= NEAR_FLOPS for other in controls):
             continue
         alike = [other for other in controls if other.tokens == ledger.tokens] or controls
@@ -129,11 +118,6 @@ def _controls(ledgers: Sequence[Ledger]) -> list[str]:
 def _shares(ledger: Ledger) -> bool:
     """Does any of its parameters run more than once in a forward pass?"""
     return any(row.pass_ > 1 for row in ledger.applications) or bool(tied_to(ledger.arm.model))
-
-
-def _kin(ledger: Ledger) -> tuple[str, str]:
-    said = settings(ledger.arm)
-    return said["tokenizer"], said["positions"]
 
 
 def _apart(other: Ledger, ledger: Ledger) -> float:
@@ -174,9 +158,7 @@ def _unused(ledgers: Sequence[Ledger]) -> list[str]:
 
 def _seeds(ledgers: Sequence[Ledger]) -> list[str]:
     found = []
-    groups: dict[str, list[Ledger]] = {}
-    for ledger in ledgers:
-        groups.setdefault(settings(ledger.arm)["seeds"], []).append(ledger)
+    groups = _grouped(ledgers, lambda ledger: settings(ledger.arm)["seeds"])
     if len(groups) > 1:
         found.append("different seeds: " + _by_words(groups))
     single = [ledger for ledger in ledgers if len(ledger.arm.seeds) == 1]

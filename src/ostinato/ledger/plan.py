@@ -56,4 +56,4 @@ def plan(study: Study) -> Plan:
             known[key] = extent(arm)
         size = known[key]
         ledgers.append(account(arm, vocab(arm.data.tokenizer), size and size.tokens, size and size.words))
-    return Plan(study, tuple(ledgers), compare(ledgers, study.reference), tuple(confounds(study, ledgers)))
+    return Plan(study, tuple(ledgers), compare(ledgers, study.reference), tuple(confounds(ledgers)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, tied_to
+from ostinato.study.fingerprint import MEMORY_ONLY
 from ostinato.study.records import Arm, Model, Recipe
 
-_MEMORY_ONLY = {"recipe.micro_batch", "recipe.activation_checkpointing"}
+_MEMORY_ONLY = {f"recipe.{key}" for key in MEMORY_ONLY}
 _SAID = (
     "model.family", "model.layers", "model.d_model", "model.heads", "model.kv_heads", "model.head_dim", "model.mlp.", "model.norm.weight",
     "model.positions", "model.rope_base", "model.qk_norm", "model.windows.", "model.value_embeddings", "model.bigram_table",
@@ -47,6 +48,12 @@ def settings(arm: Arm) -> dict[str, str]:
         "data": f"{data.corpus}, {data.packing}, document mask {'on' if data.document_mask else 'off'}",
         "seeds": ", ".join(map(str, arm.seeds)),
     }
+
+
+def kin(arm: Arm) -> tuple[str, str]:
+    """What an arm and its control share at least: tokenizer and positions."""
+    said = settings(arm)
+    return said["tokenizer"], said["positions"]
 
 
 def other_settings(arm: Arm) -> dict[str, str]:

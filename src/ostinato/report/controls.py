@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from ostinato.analysis import ArmResult, OverSeeds, Paired, over_seeds, paired
+from ostinato.analysis import ArmResult, OverSeeds, Paired, paired_over_seeds
 from ostinato.ledger.compare import ABOUT
 from ostinato.ledger.ledger import Ledger
-from ostinato.ledger.settings import settings
+from ostinato.ledger.settings import kin
 from ostinato.report import numbers
 from ostinato.report.results import gain_cells, tone
 from ostinato.report.tables import Cell, Column, Row, Table
@@ -24,7 +22,6 @@ AXES: dict[str, Callable[[Ledger], float]] = {
     "training FLOPs": lambda ledger: ledger.flops_total,
     "parameters": lambda ledger: ledger.params_total,
 }
-SAME = ("positions", "tokenizer")
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,7 @@ def _groups(results: Sequence[ArmResult], cost: Callable[[Ledger], float]) -> li
     they are compared with it already."""
 
     def alike(one: ArmResult, other: ArmResult) -> bool:
-        same = all(settings(one.arm)[axis] == settings(other.arm)[axis] for axis in SAME)
-        return same and abs(cost(one.ledger) / cost(other.ledger) - 1) < ABOUT
+        return kin(one.arm) == kin(other.arm) and abs(cost(one.ledger) / cost(other.ledger) - 1) < ABOUT
 
     base = next(result for result in results if result.reference)
     groups: list[list[ArmResult]] = []
@@ -79,17 +75,13 @@ def _compared(
 ) -> Control | None:
     ends = [{run.seed: run for run in one.runs if run.final} for one in (control, arm)]
     seeds = [seed for seed in arm.arm.seeds if seed in ends[0] and seed in ends[1]]
-    tables = [[folders[one.name, seed].read_losses(arm.part, end[seed].tokens or 0) for one, end in zip((control, arm), ends, strict=True)]
-              for seed in seeds]  # fmt: skip
-    ids = {table.target_id for pair in tables for table in pair}
+    both = list(zip((control, arm), ends, strict=True))
+    tables = {seed: tuple(folders[side.name, seed].read_losses(arm.part, end[seed].tokens or 0) for side, end in both) for seed in seeds}
+    ids = {table.target_id for pair in tables.values() for table in pair}
     if len(ids) != 1:
         return None
-    targets = store.targets(ids.pop())
-    means = [np.mean(np.stack([pair[side].losses for pair in tables]), axis=0, dtype=np.float64) for side in (0, 1)]
-    pairing = paired(means[0], means[1], targets.document, targets.bytes)
-    gains = {seed: paired(one.losses, other.losses, targets.document).gain for seed, (one, other) in zip(seeds, tables, strict=True)}
-    known = {seed: gain for seed, gain in gains.items() if gain is not None}
-    return Control(arm.name, control.name, axes, ends[1][seeds[0]].tokens or 0, pairing, over_seeds(known, pairing.interval))
+    pairing, over = paired_over_seeds(tables, store.targets(ids.pop()))
+    return Control(arm.name, control.name, axes, ends[1][seeds[0]].tokens or 0, pairing, over)
 
 
 def control_table(found: Sequence[Control]) -> Table:
