@@ -1,15 +1,19 @@
-"""Writing without tearing: a file or a folder appears whole or not at all, and one process at a time holds a lock."""
+"""Files: one or a whole folder appears whole or not at all, one process at a time holds a lock; checksums, and strict JSON."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
+import json
+import math
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ostinato.errors import StoreError
 
@@ -22,22 +26,46 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomic(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content` in one step; a reader sees the old file or the new one, also after a crash."""
+def write_atomic(path: Path, content: bytes | str, flush: bool = True) -> None:
+    """Replace `path` by `content` in one step; a reader sees the old file or the new one, also after a crash.
+
+    flush: wait until it is on the disk; without, a crash of the machine may lose the newest content.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    if flush:
+        _sync(path.parent)
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file's content, in hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def as_json(content: Any) -> str:
+    """Indented JSON: numbers exact, null for what is not a finite number (JSON has none), times and the like as text."""
+    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False, default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @contextlib.contextmanager

@@ -181,8 +181,8 @@ def test_a_large_file_is_hashed_again_only_when_its_times_have_changed(corpus, c
     monkeypatch.setattr(module, "SMALL", 1000)
     prepared = make(corpus, cache, packing="contiguous")
     hashed = []
-    plain = module._sha256
-    monkeypatch.setattr(module, "_sha256", lambda file: hashed.append(file.name) or plain(file))
+    plain = module.sha256
+    monkeypatch.setattr(module, "sha256", lambda file: hashed.append(file.name) or plain(file))
     open_prepared(prepared.path, prepared.data, cache)
     assert "train.tokens" not in hashed and "held_out.starts" in hashed
     file = prepared.path / "train.tokens"

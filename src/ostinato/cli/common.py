@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ostinato.files import as_json
 
 StudySource = Annotated[str, typer.Argument(metavar="STUDY", help="A study file, or a shipped study (see [bold]ostinato list[/]).")]
 RunSource = Annotated[
@@ -26,13 +26,5 @@ Arms = Annotated[
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output: numbers exact, null for what is not a finite number, times and the like as text."""
-    typer.echo(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False, default=str))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): _finite(part) for key, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
+    """One JSON document on standard output (`files.as_json`)."""
+    typer.echo(as_json(value))

@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import hashlib
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ostinato.data import python_docs
+from ostinato.data.once import key_of
 from ostinato.data.readers import JSONL, PARQUET, TEXT, documents
 from ostinato.errors import DataError
 from ostinato.files import lock, write_atomic
+from ostinato.study.derive import expanded
+from ostinato.study.resolve import HUB_ID
 
 Progress = Callable[[str, int, int], None]
 _SETTLED = 2 * 10**9  # ns: a file younger than this may change again within one tick of its clock, so its hash is not remembered
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def remembered(name: str, cache: Path) -> bool:
     if name in python_docs.NAMES:
         file = gathered(name, cache)
         return file.exists() and _memory((file,), cache)[0].exists()
-    path = Path(name).expanduser()
+    path = expanded(name)
     return path.exists() and _memory(_folder(path) if path.is_dir() else (path,), cache)[0].exists()
 
 
@@ -60,7 +61,7 @@ def find(name: str, field: str, separator: str | None, cache: Path, progress: Pr
             "a separator is the text between two documents",
             'leave it out, or write for example separator: "<|endoftext|>"',
         )
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_dir():
         return _corpus(name, _folder(path), field, separator, cache, progress)
     if path.exists():
@@ -102,7 +103,7 @@ def _missing(name: str, field: str) -> DataError:
     near = difflib.get_close_matches(name, python_docs.NAMES, 1, 0.6)
     if near:
         return DataError(f"no corpus {name!r}", "a corpus is python-docs, python-docs-plus, a file or a folder", f"did you mean {near[0]}?")
-    if _HUB_ID.fullmatch(name) and not name.startswith((".", "~")) and Path(name).suffix.lower() not in (*TEXT, *JSONL, *PARQUET):
+    if HUB_ID.fullmatch(name) and not name.startswith((".", "~")) and Path(name).suffix.lower() not in (*TEXT, *JSONL, *PARQUET):
         folder = name.split("/")[1]
         return DataError(
             f"{name} is not a file or folder here; it reads like the id of a data set on a hub",
@@ -162,7 +163,7 @@ def _corpus(name: str, files: tuple[Path, ...], field: str, separator: str | Non
 def _memory(files: tuple[Path, ...], cache: Path) -> tuple[Path, list[tuple[str, int, int, int, int]]]:
     """Where the hash of these files as they are now is kept, and what of them it is kept under."""
     stats = [(str(file.resolve()), *_stat(file)) for file in files]
-    return cache / "hashes" / f"{hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:32]}.json", stats
+    return cache / "hashes" / f"{key_of(stats)}.json", stats
 
 
 def _stat(file: Path) -> tuple[int, int, int, int]:

@@ -13,9 +13,7 @@ Measured on python-docs at vocabularies of 512, 1,024 and 4,096: 3.675, 4.129, 5
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ostinato.data.once import key_of
 from ostinato.data.packing import rows
 from ostinato.data.prepared import Prepared
 from ostinato.data.targets import Targets
@@ -92,7 +91,7 @@ def count_bigrams(packed: np.ndarray, scored: np.ndarray) -> Bigrams:
 def training_bigrams(prepared: Prepared, context: int) -> Bigrams:
     """The bigrams of the training rows, counted once and cached beside them."""
     given = [_VERSION, prepared.fingerprint, context]
-    file = prepared.cache / "packed" / f"bigrams-{hashlib.sha256(json.dumps(given).encode()).hexdigest()[:32]}.npz"
+    file = prepared.cache / "packed" / f"bigrams-{key_of(given)}.npz"
     scored = prepared.token_bytes > 0
     found = _read(file)
     if found is None:

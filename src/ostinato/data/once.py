@@ -1,14 +1,22 @@
-"""Making a cached folder once, whoever asks first: other processes wait for it, and nobody sees a part of it."""
+"""Making a cached folder once, whoever asks first: other processes wait for it, and nobody sees a part of it. What it is called."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ostinato.errors import StoreError
 from ostinato.files import lock, new_folder
+
+
+def key_of(given: Any) -> str:
+    """The name of something cached: 32 hex digits that follow from all that it follows from (plain data)."""
+    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def once(path: Path, make: Callable[[Path], None], waiting: Callable[[], None] | None = None) -> None:

@@ -9,7 +9,6 @@ best-fit:   every row begins with BOS. Of the documents in a buffer, take the la
 
 from __future__ import annotations
 
-import hashlib
 import json
 from array import array
 from bisect import bisect_left, insort
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ostinato.data.once import once
+from ostinato.data.once import key_of, once
 from ostinato.data.prepared import Prepared, check_files, checksums
 from ostinato.errors import DataError
 from ostinato.files import write_atomic
@@ -96,7 +95,7 @@ def best_fit(lengths: np.ndarray, width: int, buffer: int) -> np.ndarray:
 def _packed(prepared: Prepared, part: str, context: int) -> Path:
     """The folder with rows.npy [N, context + 1] and segments.npy [S, 2] = (start in the stream, tokens); made when missing."""
     given = [_VERSION, prepared.text_fingerprint, part, context, prepared.data.buffer]
-    path = prepared.cache / "packed" / hashlib.sha256(json.dumps(given).encode()).hexdigest()[:32]
+    path = prepared.cache / "packed" / key_of(given)
 
     def make(folder: Path) -> None:
         _pack(folder, prepared, part, context)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ostinato.data import split as splitting
 from ostinato.data.corpus import Corpus, Progress, find, gathered
-from ostinato.data.once import once
+from ostinato.data.once import key_of, once
 from ostinato.data.policies import RULES
 from ostinato.data.prepared import MANIFEST, Prepared, checksums, open_prepared
 from ostinato.data.python_docs import NAMES
@@ -28,6 +28,7 @@ from ostinato.data.split import PARTS
 from ostinato.data.vocabulary import Vocabulary, load, train
 from ostinato.errors import DataError
 from ostinato.files import write_atomic
+from ostinato.study.derive import expanded
 from ostinato.study.records import Data
 
 FORMAT = 1  # of the folder and of the rules that made it: another number is prepared anew
@@ -71,7 +72,7 @@ def find_prepared(data: Data, cache: Path | None = None) -> Prepared | None:
 def _locate(data: Data, cache: Path, progress: Progress | None) -> tuple[Corpus, Vocabulary | None, dict[str, Any], Path]:
     """The corpus, the tokenizer if it is not to be trained, what the shards follow from, and the folder named for that."""
     corpus = find(data.corpus, data.field, data.separator, cache, progress)
-    vocabulary = load(Path(data.tokenizer.file).expanduser()) if data.tokenizer.file else None
+    vocabulary = load(expanded(data.tokenizer.file)) if data.tokenizer.file else None
     if vocabulary is None and data.tokenizer.bpe is None:
         raise DataError(
             "the study names no tokenizer",
@@ -82,8 +83,7 @@ def _locate(data: Data, cache: Path, progress: Progress | None) -> tuple[Corpus,
         "format": FORMAT, "corpus": corpus.identity, "tokenizer": vocabulary.sha256 if vocabulary else data.tokenizer.bpe,
         "validation": data.validation, "held_out": data.held_out,
     }  # fmt: skip
-    key = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
-    return corpus, vocabulary, given, cache / "prepared" / key
+    return corpus, vocabulary, given, cache / "prepared" / key_of(given)
 
 
 def _make(

@@ -21,7 +21,7 @@ import numpy as np
 from ostinato.data.split import PARTS
 from ostinato.data.vocabulary import Vocabulary
 from ostinato.errors import DataError
-from ostinato.files import write_atomic
+from ostinato.files import sha256, write_atomic
 from ostinato.study.records import Data
 
 MANIFEST = "manifest.json"
@@ -119,7 +119,7 @@ def checksums(folder: Path) -> dict[str, dict[str, Any]]:
     """Size and sha256 of every file in a folder, by name."""
     sums = {}
     for file in sorted(folder.iterdir()):
-        sums[file.name] = {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+        sums[file.name] = {"bytes": file.stat().st_size, "sha256": sha256(file)}
     return sums
 
 
@@ -144,18 +144,13 @@ def check_files(folder: Path, files: dict[str, dict[str, Any]]) -> None:
         times = [stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
         if stat.st_size > SMALL and known.get(name) == times:
             continue
-        if _sha256(file) != expected["sha256"]:
+        if sha256(file) != expected["sha256"]:
             raise _broken(folder, file, "has been changed: its sha256 is not the one in the manifest")
         if stat.st_size > SMALL:
             checked[name] = times
     if checked != known:
         with contextlib.suppress(OSError):  # a cache that may only be read
             write_atomic(memory, json.dumps(checked))
-
-
-def _sha256(file: Path) -> str:
-    with open(file, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _broken(folder: Path, file: Path, what: str) -> DataError:

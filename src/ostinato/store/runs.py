@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ostinato.data.split import PARTS
 from ostinato.errors import StoreError
 from ostinato.files import lock
 from ostinato.store import losses as loss_files
 from ostinato.store import steps as step_files
 from ostinato.store.losses import LossTable
-from ostinato.store.tables import now, read_json, write_json, write_json_quickly
+from ostinato.store.tables import now, read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ostinato.data import Targets
 
 STATES = ("new", "running", "stopped", "failed", "done")
-PARTS = ("train", "validation", "held_out")
 _held: dict[tuple[int, str], tuple[int, int]] = {}  # (process, lock file) -> (thread that holds it, depth)
 
 
@@ -146,7 +146,8 @@ class RunFolder:
         return status
 
     def write_progress(self, progress: dict[str, Any]) -> None:
-        write_json_quickly(self.path / "progress.json", {"at": now(), **progress})
+        """Say where a running run is; a crash of the machine may lose the newest word."""
+        write_json(self.path / "progress.json", {"at": now(), **progress}, flush=False)
 
     def progress(self) -> dict[str, Any]:
         """What was last written, {} when nothing was."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import datetime
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ostinato.errors import StoreError
-from ostinato.files import write_atomic
+from ostinato.files import as_json, write_atomic
 
 
 def now() -> str:
@@ -31,28 +29,9 @@ def torn(path: Path, why: object, mend: str) -> StoreError:
     return StoreError(f"{path} cannot be read: {why}", "every file of a store is whole and of the kind that its name says", mend)
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write `content` as indented JSON, atomically and flushed to disk. NaN and infinity become null: JSON has neither."""
-    write_atomic(path, json.dumps(_finite(content), indent=1, ensure_ascii=False, default=str) + "\n")
-
-
-def write_json_quickly(path: Path, content: Any) -> None:
-    """As `write_json`, but not flushed to disk: for progress, which may be lost in a crash of the machine but is never torn."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(_finite(content), file, default=str)
-    os.replace(name, path)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
+def write_json(path: Path, content: Any, flush: bool = True) -> None:
+    """Write `content` as JSON (`files.as_json`), atomically. flush: see `files.write_atomic`."""
+    write_atomic(path, as_json(content) + "\n", flush)
 
 
 def read_json(path: Path, mend: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ostinato.study.strict import as_plain
 
 CORPORA = ("python-docs", "python-docs-plus")
 _PATH = re.compile(r"[./~\\]|.*\.(txt|text|md|rst|jsonl?|parquet|gz)$", re.IGNORECASE)
-_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 DEFAULT_SEEDS = ["1"]
 
 
@@ -137,7 +137,7 @@ def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> 
         elif _PATH.match(corpus):
             data["corpus"] = str(path.absolute())
             found.warnings.append(f"corpus {path} is not there: the study can be planned, not run")
-        elif not _HUB.fullmatch(corpus):
+        elif not HUB_ID.fullmatch(corpus):
             near = difflib.get_close_matches(corpus, CORPORA, n=1)
             found.problems.append(
                 Problem(

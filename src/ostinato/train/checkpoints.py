@@ -27,7 +27,7 @@ from safetensors.torch import save as as_bytes
 from torch import Tensor
 
 from ostinato.errors import StoreError
-from ostinato.files import new_folder
+from ostinato.files import new_folder, sha256
 from ostinato.model.decoder import Decoder
 from ostinato.model.save import load_weights, save_weights
 from ostinato.store.environment import machine
@@ -39,7 +39,6 @@ log = logging.getLogger("ostinato")
 FORMAT = 1
 WEIGHTS, OPTIMIZER, MANIFEST = "weights.safetensors", "optimizer.safetensors", "manifest.json"
 _NAME = re.compile(r"\d{12,}")
-_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Checkpoint:
     def broken(self) -> str | None:
         """Why the content cannot be believed (reads every byte), None when it can."""
         for name, about in self.manifest["files"].items():
-            if _sha256(self.path / name) != about["sha256"]:
+            if sha256(self.path / name) != about["sha256"]:
                 return f"{name} does not have the checksum of its manifest"
         return None
 
@@ -100,7 +99,7 @@ def save(root: Path, step: int, tokens: int, decoder: Decoder, optimizer: Mappin
         with new_folder(path) as scratch:
             save_weights(decoder, scratch / WEIGHTS)
             (scratch / OPTIMIZER).write_bytes(as_bytes({name: tensor.detach().cpu().clone() for name, tensor in optimizer.items()}))
-            files = {name: {"bytes": (scratch / name).stat().st_size, "sha256": _sha256(scratch / name)} for name in (WEIGHTS, OPTIMIZER)}
+            files = {name: {"bytes": (scratch / name).stat().st_size, "sha256": sha256(scratch / name)} for name in (WEIGHTS, OPTIMIZER)}
             manifest = {
                 "format": FORMAT,
                 "step": step,
@@ -193,11 +192,3 @@ def _skip(path: Path, why: str) -> None:
 
 def _seal(manifest: Any) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(_AT_ONCE):
-            digest.update(block)
-    return digest.hexdigest()

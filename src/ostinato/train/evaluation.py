@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 
-import numpy as np
-
+from ostinato.analysis.sums import summary
 from ostinato.data import Prepared, Targets, targets
+from ostinato.data.split import MEASURED
 from ostinato.errors import StoreError, TrainingError
 from ostinato.measure import measure_losses
 from ostinato.model.decoder import Decoder
@@ -19,8 +19,6 @@ from ostinato.study.points import points
 from ostinato.study.records import Arm, Evaluate
 
 log = logging.getLogger("ostinato")
-
-PARTS = ("validation", "held_out")
 
 
 class Evaluations:
@@ -37,14 +35,14 @@ class Evaluations:
                                 f"set evaluate.context to {arm.recipe.context} or less")  # fmt: skip
         steps = recipe_steps(arm.recipe)
         self.points = points(evaluate.every, steps.tokens, steps.tokens_per_step)
-        self.targets: dict[str, Targets] = {part: targets(prepared, part, evaluate, context) for part in PARTS}
+        self.targets: dict[str, Targets] = {part: targets(prepared, part, evaluate, context) for part in MEASURED}
         self.seconds: float | None = None  # of the last point
         self._refuse_other_targets()
 
     def missing(self) -> list[int]:
         """The points, in tokens and ascending, at which a part is not measured yet."""
         done = set(self.folder.measured())
-        return [tokens for tokens in self.points if any((part, tokens) not in done for part in PARTS)]
+        return [tokens for tokens in self.points if any((part, tokens) not in done for part in MEASURED)]
 
     def measure(self, decoder: Decoder, tokens: int, wait: Callable[[], None]) -> float | None:
         """Measure what is missing at `tokens` and store it; nats per token of the validation part if it was measured now.
@@ -58,8 +56,8 @@ class Evaluations:
                 continue
             losses = measure_losses(decoder, wanted, self.evaluate.batch, self.arm.data.document_mask, self.bos, progress=lambda *_: wait())
             self.folder.write_losses(part, tokens, losses, wanted)
-            if part == "validation" and len(losses):
-                nats = float(losses.sum(dtype=np.float64)) / len(losses)
+            if part == "validation":
+                nats = summary(losses, wanted.bytes).nats_per_token
         self.seconds = time.monotonic() - began
         log.info("measured at %s tokens in %.1f s: validation %s nats per token", f"{tokens:,}", self.seconds,
                  "not estimable:" if nats is None else f"{nats:.4f}")  # fmt: skip
