@@ -31,7 +31,7 @@ from torch.utils.checkpoint import checkpoint
 from ostinato.errors import OstinatoError
 from ostinato.model.attention import Attention
 from ostinato.model.cache import Cache, Slot
-from ostinato.model.embeddings import GATE_CHANNELS, bigram_rows, gated_value
+from ostinato.model.embeddings import bigram_rows, gated_value
 from ostinato.model.init import initialise
 from ostinato.model.linear import Linear, Table, unset
 from ostinato.model.masks import Backend, Masks
@@ -39,7 +39,16 @@ from ostinato.model.mlp import MLPS
 from ostinato.model.norm import RMSNorm, rms_norm
 from ostinato.model.positions import rotation
 from ostinato.schedule import Application
-from ostinato.study.derive import arm_applications, has_value_table, head_dim, kv_heads, layer_window, model_hidden, tied_to
+from ostinato.study.derive import (
+    GATE_CHANNELS,
+    arm_applications,
+    has_value_table,
+    head_dim,
+    kv_heads,
+    layer_window,
+    model_hidden,
+    tied_to,
+)
 from ostinato.study.records import Model
 
 log = logging.getLogger("ostinato")

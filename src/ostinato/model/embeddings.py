@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from ostinato.model.linear import Linear
+from ostinato.study.derive import GATE_CHANNELS
 
 A, B, C, PRIME = 1_640_531_527, 839_872_933, 374_761_393, 2**31 - 1
-GATE_CHANNELS = 32
 
 
 def bigram_rows(tokens_BT: Tensor, previous_B: Tensor | None, documents_BT: Tensor | None, vocab: int, rows: int) -> Tensor:

@@ -54,9 +54,7 @@ class Mask:
         grouped = q_BHTE.shape[1] != k_BKSE.shape[1]
         if self.backend == "flex":
             return self.flex(q_BHTE, k_BKSE, v_BKSE, self.score, self.block, enable_gqa=grouped)
-        return F.scaled_dot_product_attention(
-            q_BHTE, k_BKSE, v_BKSE, self.bias, is_causal=self.backend == "causal", enable_gqa=grouped
-        )
+        return F.scaled_dot_product_attention(q_BHTE, k_BKSE, v_BKSE, self.bias, is_causal=self.backend == "causal", enable_gqa=grouped)
 
 
 @functools.cache

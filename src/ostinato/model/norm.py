@@ -1,6 +1,6 @@
-"""Root-mean-square normalisation, with or without a weight per channel (Zhang and Sennrich, arXiv 1910.07467).
+"""Root-mean-square normalisation, y = x / sqrt(mean(x²) + eps) · weight, with or without a weight per channel.
 
-    y = x / sqrt(mean(x²) + eps) · weight
+Zhang and Sennrich, arXiv 1910.07467.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from torch import nn
 from torch.nn import Parameter
 
 from ostinato.errors import TrainingError
-
-MUON_ROLES = ("matrix", "gate")
+from ostinato.study.derive import MUON_ROLES
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,12 +19,7 @@ from torch import Tensor
 
 from ostinato.data import document_ids
 from ostinato.errors import TrainingError
-
-
-class Losses(Protocol):
-    """A model that knows the nats of every target [B, T]: float32 or better, 0 where the target is -1 (not counted)."""
-
-    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor: ...
+from ostinato.measure.losses import Losses
 
 
 @dataclass(frozen=True)
