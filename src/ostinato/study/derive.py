@@ -186,7 +186,7 @@ def recipe_steps(recipe: Recipe) -> Steps:
 def optimizer_groups(recipe: Recipe, model: Model) -> dict[str, GroupResolved]:
     """For every role of parameter its optimizer, blanks filled from the recipe. Muon takes matrices inside layers, gates included.
 
-    Raises StudyError when a group asks Muon for a role that is not a matrix inside a layer.
+    Raises StudyError when a group asks Muon for a role that is not a matrix inside a layer, or gives it what it has not.
     """
     resolved = {}
     for role in ROLES:
@@ -200,6 +200,12 @@ def optimizer_groups(recipe: Recipe, model: Model) -> dict[str, GroupResolved]:
                 f"groups: {role} asks for muon",
                 f"Muon is for 2-D matrices inside layers: {', '.join(MUON_ROLES)}",
                 f"{role}: {{kind: adamw}}",
+            )
+        if given["kind"] == "muon" and group is not None and (group.betas is not None or group.eps is not None):
+            raise StudyError(
+                f"groups: {role} gives {'betas' if group.betas is not None else 'eps'}",
+                "Muon has neither betas nor eps; its momentum is in recipe.muon",
+                f"{role}: {{kind: adamw}}, or leave it out",
             )
         if width_base is not None:
             given["lr"] *= (model.d_model / width_base) ** -0.5

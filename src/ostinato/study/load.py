@@ -9,6 +9,7 @@ from pathlib import Path
 from ostinato.errors import StudyError
 from ostinato.study import checks, strict
 from ostinato.study.derive import expanded
+from ostinato.study.idle import idle
 from ostinato.study.problems import refuse
 from ostinato.study.reading import Unreadable, read
 from ostinato.study.records import Study
@@ -37,7 +38,7 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
     resolved = resolve(tree, path.stem, size, path.parent)
     refuse(file, resolved.problems)
     refuse(file, checks.check(resolved))
-    warnings = tuple(dict.fromkeys(resolved.warnings)) + tuple(checks.same_arms(resolved.study))
+    warnings = tuple(dict.fromkeys(resolved.warnings)) + tuple(checks.same_arms(resolved.study)) + tuple(idle(resolved.study))
     return resolved.study.model_copy(update={"warnings": warnings, "path": str(path.absolute()), "given": content.decode("utf-8-sig")})
 
 
@@ -65,6 +66,11 @@ def _shipped_names() -> tuple[str, ...]:
 def shipped() -> dict[str, str]:
     """The shipped studies: name and question."""
     return {name: _question(SHIPPED / f"{name}.yaml") for name in _shipped_names()}
+
+
+def is_shipped(study: Study) -> bool:
+    """Whether it was read from a shipped file, so that its name alone finds it again."""
+    return study.path is not None and Path(study.path).parent == SHIPPED
 
 
 def _question(path: Path) -> str:

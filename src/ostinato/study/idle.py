@@ -1,0 +1,70 @@
+"""Keys that are set and do nothing in any arm: each is a warning, because its reader believes that it does something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ostinato.study.derive import layer_window, optimizer_groups
+from ostinato.study.records import Arm, Data, Init, LrSchedule, Model, Muon, Recipe, Record, Study, Windows
+from ostinato.study.resolve import CORPORA
+
+
+class Rule(NamedTuple):
+    """A key of an arm, the record that has its default, when it has an effect, and what it is for in words."""
+
+    path: str
+    record: type[Record]
+    works: Callable[[Arm], bool]
+    purpose: str
+
+
+def _short_windows(arm: Arm) -> bool:
+    return any(layer_window(arm.model, layer, 2**62) < 2**62 for layer in range(1, len(arm.model.layers) + 1))
+
+
+def _with_muon(arm: Arm) -> bool:
+    return any(group.kind == "muon" for group in optimizer_groups(arm.recipe, arm.model).values())
+
+
+def _decays(arm: Arm) -> bool:
+    return any(group.weight_decay for group in optimizer_groups(arm.recipe, arm.model).values())
+
+
+def _own_text(arm: Arm) -> bool:
+    return arm.data.corpus not in CORPORA
+
+
+RULES = (
+    Rule("model.rope_base", Model, lambda arm: arm.model.positions == "rope", "it is for positions: rope"),
+    Rule("model.windows.short", Windows, _short_windows, "it is for layers whose letter in windows.pattern is S"),
+    Rule("model.init.std", Init, lambda arm: arm.model.init.rule == "normal" or arm.model.positions == "learned",
+         "init.rule loop2 has scales of its own"),
+    Rule("recipe.decay_to_zero", Recipe, _decays, "no weight decays"),
+    Rule("recipe.lr_schedule.shape", LrSchedule, lambda arm: arm.recipe.lr_schedule.decay > 0, "with decay 0 the rate never falls"),
+    Rule("recipe.lr_schedule.final", LrSchedule, lambda arm: arm.recipe.lr_schedule.decay > 0, "with decay 0 the rate never falls"),
+    *(Rule(f"recipe.muon.{key}", Muon, _with_muon, "Muon holds no parameter") for key in Muon.model_fields if key != "momentum_steps"),
+    Rule("recipe.muon.momentum_steps", Muon, lambda arm: _with_muon(arm) and arm.recipe.muon.momentum_start is not None,
+         "it is the length of the ramp from momentum_start"),
+    Rule("data.buffer", Data, lambda arm: arm.data.packing == "best-fit", "it is for packing: best-fit"),
+    Rule("data.field", Data, _own_text, "it is for JSONL and Parquet"),
+    Rule("data.separator", Data, _own_text, "it is for text files"),
+)  # fmt: skip
+
+
+def idle(study: Study) -> list[str]:
+    """One sentence for each key that differs from its default in some arm and has no effect where it does."""
+    found = []
+    for rule in RULES:
+        default = rule.record.model_fields[rule.path.rpartition(".")[2]].default
+        arms = [arm for arm in study.arms if _value(arm, rule.path) != default]
+        if arms and not any(rule.works(arm) for arm in arms):
+            found.append(f"{rule.path} is set and does nothing: {rule.purpose}")
+    return found
+
+
+def _value(arm: Arm, path: str) -> Any:
+    value: Any = arm
+    for key in path.split("."):
+        value = getattr(value, key)
+    return value

@@ -1,0 +1,59 @@
+"""A key that does nothing is said; the same key where it works is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ostinato.errors import StudyError
+from ostinato.study import load_study, shipped, sizes
+
+BASE = "model: {{layers: 2, d_model: 32, heads: 2{model}}}\nrecipe: {{tokens: 4k, batch: 256, context: 64{recipe}}}\n"
+
+
+@pytest.fixture
+def warned(tmp_path):
+    def warned(model="", recipe="", data="", arms="{plain: {}}"):
+        file = tmp_path / "study.yaml"
+        file.write_text(BASE.format(model=model, recipe=recipe) + f"data: {{corpus: {data or 'python-docs'}}}\narms: {arms}\n")
+        return [warning.split(" ")[0] for warning in load_study(file).warnings if "does nothing" in warning]
+
+    return warned
+
+
+@pytest.mark.parametrize(
+    ("keys", "name", "working"),
+    [
+        ({"model": ", positions: alibi, rope_base: 500"}, "model.rope_base", {"model": ", rope_base: 500"}),
+        ({"model": ", windows: {short: 9}"}, "model.windows.short", {"model": ", windows: {pattern: SL, short: 9}"}),
+        ({"model": ", init: {rule: loop2, std: 1}"}, "model.init.std", {"model": ", init: {std: 1}"}),
+        ({"recipe": ", decay_to_zero: yes"}, "recipe.decay_to_zero", {"recipe": ", decay_to_zero: yes, weight_decay: 0.1"}),
+        ({"recipe": ", lr_schedule: {decay: 0, final: 0.1}"}, "recipe.lr_schedule.final", {"recipe": ", lr_schedule: {final: 0.1}"}),
+        ({"recipe": ", lr_schedule: {decay: 0, shape: cosine}"}, "recipe.lr_schedule.shape", {"recipe": ", lr_schedule: {shape: cosine}"}),
+        ({"recipe": ", optimizer: adamw, muon: {steps: 4}"}, "recipe.muon.steps", {"recipe": ", muon: {steps: 4}"}),
+        ({"recipe": ", muon: {momentum_steps: 9}"}, "recipe.muon.momentum_steps",
+         {"recipe": ", muon: {momentum_start: 0.8, momentum_steps: 9}"}),
+        ({"data": "python-docs, buffer: 9"}, "data.buffer", {"data": "python-docs, buffer: 9, packing: best-fit"}),
+        ({"data": "python-docs, field: body"}, "data.field", {"data": "a.jsonl, field: body"}),
+        ({"data": "python-docs, separator: '%'"}, "data.separator", {"data": "a.txt, separator: '%'"}),
+    ],
+)  # fmt: skip
+def test_a_key_without_effect_is_said(warned, keys, name, working):
+    assert warned(**keys) == [name]
+    assert warned(**working) == []
+
+
+def test_one_arm_in_which_it_works_is_enough(warned):
+    assert warned(model=", rope_base: 500", arms="{plain: {}, none: {positions: none}}") == []
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_studies_set_nothing_in_vain(name):
+    for size in sizes(name) or (None,):
+        assert not [warning for warning in load_study(name, size).warnings if "does nothing" in warning], (name, size)
+
+
+@pytest.mark.parametrize("key", ["betas: [0.9, 0.99]", "eps: 1e-6"])
+def test_muon_refuses_what_it_has_not(warned, key):
+    with pytest.raises(StudyError, match="Muon has neither betas nor eps"):
+        warned(recipe=f", groups: {{matrix: {{{key}}}}}")
+    assert warned(recipe=f", groups: {{matrix: {{{key}, kind: adamw}}, embedding: {{{key}}}}}") == []
