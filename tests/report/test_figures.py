@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ostinato.report import figures
-from ostinato.report.figures import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, Gain
+from ostinato.report import figures, gain_figures
+from ostinato.report.figures import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve
+from ostinato.report.gain_figures import Gain
 from ostinato.report.looks import looks
 
 LOOKS = looks(["plain", "twice", "deep"], "plain")
@@ -76,8 +77,8 @@ def test_gains_have_their_zero_in_view_named_after_the_reference():
 
 def test_nothing_to_draw_is_nothing():
     assert drawn([]) == "" and drawn([Curve("plain", LOOKS["plain"], ())]) == ""
-    assert figures.forest("f", "t", "d", [], reference="plain", unit="nats") == ""
-    assert figures.against_cost("f", "t", "d", [], reference="plain", unit="nats") == ""
+    assert gain_figures.forest("f", "t", "d", [], reference="plain", unit="nats") == ""
+    assert gain_figures.against_cost("f", "t", "d", [], reference="plain", unit="nats") == ""
 
 
 @pytest.mark.parametrize("points", [((5.0, 3.0),), ((5.0, 3.0), (5.0, 3.0)), ((1.0, 0.0), (2.0, 0.0))])
@@ -95,7 +96,7 @@ GAINS = [
 
 
 def test_forest_best_at_the_top_with_interval_and_seeds():
-    picture = figures.forest("f", "t", "d", GAINS, reference="plain", unit="nats", noise=0.004)
+    picture = gain_figures.forest("f", "t", "d", GAINS, reference="plain", unit="nats", noise=0.004)
     root = ElementTree.fromstring(picture)
     at = {element.text: float(element.get("y")) for element in root.iter(SVG + "text") if element.text in ("twice", "deep")}
     assert at["deep"] < at["twice"]
@@ -108,13 +109,15 @@ def test_forest_best_at_the_top_with_interval_and_seeds():
 
 
 def test_forest_without_intervals_or_noise():
-    picture = figures.forest("f", "t", "d", [Gain("twice", LOOKS["twice"], -0.05, None, None, (-0.05,))], reference="plain", unit="nats")
+    picture = gain_figures.forest(
+        "f", "t", "d", [Gain("twice", LOOKS["twice"], -0.05, None, None, (-0.05,))], reference="plain", unit="nats"
+    )
     assert not lines(picture, "interval") and "rect" not in picture
     assert "← worse" in texts(picture) and "better →" not in texts(picture)
 
 
 def test_cost_tells_equal_parameters_from_others_by_fill():
-    picture = figures.against_cost("f", "t", "d", GAINS, reference="plain", unit="nats")
+    picture = gain_figures.against_cost("f", "t", "d", GAINS, reference="plain", unit="nats")
     kinds = {element.find(SVG + "title").text: element.get("class") for element in ElementTree.fromstring(picture).iter(SVG + "path")
              if element.find(SVG + "title") is not None}  # fmt: skip
     assert "paper" not in next(kind for title, kind in kinds.items() if title.startswith("twice"))

@@ -1,6 +1,6 @@
-"""The figures of a report: curves against tokens or FLOPs, a forest of gains, gain against cost.
+"""Curves of every arm against tokens or FLOPs, and the frame that they share with the figures of gains (`gain_figures.py`).
 
-Each takes plain numbers and returns one inline SVG; the classes are styled in templates/page.css.
+Each figure takes plain numbers and returns one inline SVG; the classes are styled in templates/page.css.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from ostinato.report.svg import Canvas, Scale, decimals, log_ticks, padded, spre
 
 WIDTH, HEIGHT = 560.0, 360.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 112.0, 26.0, 44.0
+EDGE, BASE = WIDTH - RIGHT, HEIGHT - BOTTOM  # where lines end, where the x axis stands
 LABEL_GAP = 14.0
 MAX_LABEL = 15
 
 Point = tuple[float, float]
+Label = tuple[str, float, str, Look | None, float]  # text, wished y, classes, marker, where its line ends
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ def short(text: str, most: int = MAX_LABEL) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _y_axis(canvas: Canvas, scale: Scale, label: str, left: float, right: float, form: Callable[[float, int], str]) -> None:
+def y_axis(canvas: Canvas, scale: Scale, label: str, left: float, right: float, form: Callable[[float, int], str]) -> None:
+    """Grid lines from left to right with their values, and the label at the top."""
     values = ticks(scale.low, scale.high)
     digits = decimals(values)
     for value in values:
@@ -46,7 +49,8 @@ def _y_axis(canvas: Canvas, scale: Scale, label: str, left: float, right: float,
     canvas.text(0, 12, label, "t axis-name")
 
 
-def _x_axis(canvas: Canvas, scale: Scale, label: str, top: float, bottom: float, form: Callable[[float], str]) -> None:
+def x_axis(canvas: Canvas, scale: Scale, label: str, bottom: float, form: Callable[[float], str]) -> None:
+    """A line with its values, and the label below."""
     values = log_ticks(scale.low, scale.high) if scale.log else ticks(scale.low, scale.high, 6)
     if scale.log and len(values) < 2:
         values = ticks(scale.low, scale.high, 4)
@@ -81,6 +85,29 @@ def curves(
     lines = [line for line in lines if line.mean]
     if not lines:
         return ""
+    x, y = _scales(lines, floors, bool(zero), top, log_x)
+    form = numbers.signed if zero else numbers.fixed
+    canvas = Canvas(WIDTH, HEIGHT)
+    y_axis(canvas, y, y_label, LEFT, EDGE, form)
+    x_axis(canvas, x, x_label, BASE, numbers.tick)
+    labels: list[Label] = []
+    if zero:
+        canvas.line(LEFT, y(0), EDGE, y(0), "zero")
+        labels.append((zero, y(0), "t tag f0", None, EDGE))
+    for label, at in marks:
+        if x.low < at < x.high:
+            canvas.line(x(at), TOP, x(at), BASE, "mark")
+            canvas.text(x(at) + 4, BASE - 6, label, "t small")
+    labels += [_floor(canvas, y, label, value) for label, value in floors]
+    quiet = [line for line in lines if line.look.colour is None]
+    for line in quiet + [line for line in lines if line.look.colour is not None]:
+        labels += _curve(canvas, x, y, line, form, markers)
+    _labels(canvas, labels)
+    return canvas.render(name, title, description)
+
+
+def _scales(lines: list[Curve], floors: tuple[tuple[str, float], ...], zero: bool, top: float | None, log_x: bool) -> tuple[Scale, Scale]:
+    """What of the plane is shown: every point up to `top`, and the floors below it."""
     everything = [point for line in lines for course in (line.mean, *line.seeds) for point in course]
     heights = [y for _, y in everything] + ([0.0] if zero else [])
     if top is not None:
@@ -91,161 +118,47 @@ def curves(
     left, right = (min(xs) * 0.94, max(xs) * 1.04) if log_x else (min(0.0, min(xs)), max(xs) * 1.02)
     if left == right:
         right = left + 1
-    x = Scale(left, right, LEFT, WIDTH - RIGHT, log_x)
-    y = Scale(low, high, HEIGHT - BOTTOM, TOP)
-    canvas = Canvas(WIDTH, HEIGHT)
-    _y_axis(canvas, y, y_label, LEFT, WIDTH - RIGHT, numbers.signed if zero else numbers.fixed)
-    _x_axis(canvas, x, x_label, TOP, HEIGHT - BOTTOM, numbers.tick)
-    if zero:
-        canvas.line(LEFT, y(0), WIDTH - RIGHT, y(0), "zero")
-    for label, at in marks:
-        if left < at < right:
-            canvas.line(x(at), TOP, x(at), HEIGHT - BOTTOM, "mark")
-            canvas.text(x(at) + 4, HEIGHT - BOTTOM - 6, label, "t small")
-    labels: list[tuple[str, float, str, Look | None, float]] = []  # text, wished y, classes, marker, where the line ends
-    edge = WIDTH - RIGHT
-    if zero:
-        labels.append((zero, y(0), "t tag f0", None, edge))
-    for label, value in floors:
-        if low <= value <= high:
-            canvas.line(LEFT, y(value), WIDTH - RIGHT, y(value), "floor")
-            labels.append((label, y(value), "t tag muted", None, edge))
-        else:
-            labels.append((f"↑ {label} {numbers.fixed(value, 2)}", TOP + 4, "t tag muted", None, edge))
-    quiet = [line for line in lines if line.look.colour is None]
-    for line in quiet + [line for line in lines if line.look.colour is not None]:
-        end = numbers.signed(line.mean[-1][1]) if zero else numbers.fixed(line.mean[-1][1])
+    return Scale(left, right, LEFT, EDGE, log_x), Scale(low, high, BASE, TOP)
 
-        def place(course: tuple[Point, ...]) -> list[Point]:
-            return [(x(px), y(py)) for px, py in course if py <= high]
 
-        if len(line.seeds) > 1 and line.look.colour is not None:
-            for course in line.seeds:
-                canvas.path(place(course), line.look.seed_line)
-        canvas.path(place(line.mean), line.look.line, f"{line.arm}: {end} at the end")
-        if line.look.colour is not None:
-            shown = line.mean if markers and len(line.mean) <= 24 else line.mean[-1:]
-            for px, py in shown:
-                value = numbers.signed(py) if zero else numbers.fixed(py)
-                if py <= high:
-                    canvas.marker(line.look.marker, x(px), y(py), 3.4, line.look.dot, f"{line.arm}: {value} at {numbers.human(px)}")
-            labels.append((line.arm, y(min(line.mean[-1][1], high)), f"t tag f{line.look.colour}", line.look, x(line.mean[-1][0])))
-        elif len(line.mean) == 1:
-            canvas.marker("circle", x(line.mean[0][0]), y(min(line.mean[0][1], high)), 2.2, line.look.dot, f"{line.arm}: {end}")
-    placed = spread([label[1] for label in labels], LABEL_GAP, TOP + 4, HEIGHT - BOTTOM)
+def _floor(canvas: Canvas, y: Scale, label: str, value: float) -> Label:
+    """A horizontal line and its label, or a label at the top for a floor that is out of view."""
+    if not y.low <= value <= y.high:
+        return f"↑ {label} {numbers.fixed(value, 2)}", TOP + 4, "t tag muted", None, EDGE
+    canvas.line(LEFT, y(value), EDGE, y(value), "floor")
+    return label, y(value), "t tag muted", None, EDGE
+
+
+def _curve(canvas: Canvas, x: Scale, y: Scale, line: Curve, form: Callable[[float], str], markers: bool) -> list[Label]:
+    """One arm: its seeds thin, its mean, its markers; and its label, if it has a colour of its own."""
+
+    def place(course: tuple[Point, ...]) -> list[Point]:
+        return [(x(px), y(py)) for px, py in course if py <= y.high]
+
+    end, look = form(line.mean[-1][1]), line.look
+    if len(line.seeds) > 1 and look.colour is not None:
+        for course in line.seeds:
+            canvas.path(place(course), look.seed_line)
+    canvas.path(place(line.mean), look.line, f"{line.arm}: {end} at the end")
+    if look.colour is None:
+        if len(line.mean) == 1:
+            canvas.marker("circle", x(line.mean[0][0]), y(min(line.mean[0][1], y.high)), 2.2, look.dot, f"{line.arm}: {end}")
+        return []
+    for px, py in line.mean if markers and len(line.mean) <= 24 else line.mean[-1:]:
+        if py <= y.high:
+            canvas.marker(look.marker, x(px), y(py), 3.4, look.dot, f"{line.arm}: {form(py)} at {numbers.human(px)}")
+    return [(line.arm, y(min(line.mean[-1][1], y.high)), f"t tag f{look.colour}", look, x(line.mean[-1][0]))]
+
+
+def _labels(canvas: Canvas, labels: list[Label]) -> None:
+    """The names at the right end, moved apart, with a leader where one stands far from its line."""
+    placed = spread([label[1] for label in labels], LABEL_GAP, TOP + 4, BASE)
     for (label, at, kind, look, end), put in zip(labels, placed, strict=True):
-        if abs(put - at) > 3 and edge - end < 24:
-            canvas.line(max(end, edge) + 4, at, edge + 9, put, "leader")
+        if abs(put - at) > 3 and EDGE - end < 24:
+            canvas.line(max(end, EDGE) + 4, at, EDGE + 9, put, "leader")
         if look:
-            canvas.marker(look.marker, edge + 15, put, 3.2, look.dot)
-        canvas.text(edge + (22 if look else 10), put + 4, short(label), kind)
-    return canvas.render(name, title, description)
-
-
-@dataclass(frozen=True)
-class Gain:
-    """One arm's gain over the reference: interval over documents, gains of single seeds, cost, all in the report's unit."""
-
-    arm: str
-    look: Look
-    gain: float
-    low: float | None
-    high: float | None
-    seeds: tuple[float, ...]
-    cost: float | None = None
-    same_parameters: bool = False
-    note: str = ""
-
-
-def forest(name: str, title: str, description: str, gains: list[Gain], *, reference: str, unit: str, noise: float | None = None) -> str:
-    """A row an arm, best at the top: the gain, its interval over documents as a bar, each seed as an open dot, the number at the right.
-
-    noise: how far seeds of the reference lie apart, shaded around zero.
-    """
-    if not gains:
-        return ""
-    rows = sorted(gains, key=lambda row: -row.gain)
-    row_height, top, bottom, left, right = 30.0 if len(rows) <= 12 else 22.0, 30.0, 46.0, 118.0, 64.0
-    width, height = WIDTH, top + row_height * len(rows) + bottom
-    values = [v for row in rows for v in (row.gain, row.low, row.high, *row.seeds) if v is not None] + [0.0]
-    if noise is not None:
-        values += [-noise, noise]
-    low, high = padded(values, 0.06, 0.001)
-    x = Scale(low, high, left, width - right)
-    canvas = Canvas(width, height)
-    floor = top + row_height * len(rows)
-    if noise:
-        canvas.rect(x(-noise), top, x(noise) - x(-noise), floor - top, "band", f"seeds of {reference} differ by {numbers.fixed(noise)}")
-    values_shown = ticks(low, high, 5)
-    for value in values_shown:
-        canvas.line(x(value), top, x(value), floor, "grid")
-        canvas.text(x(value), floor + 18, numbers.signed(value, decimals(values_shown)), "t num", "middle")
-    canvas.text((left + width - right) / 2, floor + 38, f"gain over {short(reference, 24)}, {unit}", "t axis-name", "middle")
-    canvas.line(x(0), top - 6, x(0), floor, "zero")
-    if x(0) - left > 60:
-        canvas.text(x(0) - 8, 14, "← worse", "t small", "end")
-    if width - right - x(0) > 60:
-        canvas.text(x(0) + 8, 14, "better →", "t small")
-    for index, row in enumerate(rows):
-        y = top + row_height * (index + 0.5)
-        said = f"{numbers.signed(row.gain)}" + (f" [{numbers.signed(row.low)}, {numbers.signed(row.high)}]" if row.low is not None else "")
-        canvas.text(0, y + 4, short(row.arm, 17), f"t tag f{row.look.colour}" if row.look.colour is not None else "t")
-        if row.low is not None and row.high is not None:
-            canvas.line(x(row.low), y, x(row.high), y, f"interval {row.look.seed_line}")
-            for end in (row.low, row.high):
-                canvas.line(x(end), y - 4, x(end), y + 4, f"interval {row.look.seed_line}")
-        for value in row.seeds if len(row.seeds) > 1 else ():
-            canvas.marker("circle", x(value), y, 3.2, row.look.hollow, f"{row.arm}, one seed: {numbers.signed(value)}")
-        canvas.marker(row.look.marker, x(row.gain), y, 4.6, row.look.dot, f"{row.arm}: {said}")
-        canvas.text(width, y + 4, numbers.signed(row.gain), "t num", "end")
-    return canvas.render(name, title, description)
-
-
-def against_cost(name: str, title: str, description: str, gains: list[Gain], *, reference: str, unit: str) -> str:
-    """Gain against training FLOPs as multiples of the reference's; filled where the parameters are as many as the reference's."""
-    rows = [row for row in gains if row.cost is not None]
-    if not rows:
-        return ""
-    costs = [row.cost for row in rows if row.cost] + [1.0]
-    left_cost, right_cost = min(costs), max(costs)
-    room = max((right_cost - left_cost) * 0.06, 0.05)
-    x = Scale(left_cost - room, right_cost + room, LEFT, WIDTH - RIGHT)
-    heights = [v for row in rows for v in (row.gain, row.low, row.high) if v is not None] + [0.0]
-    low, high = padded(heights, 0.08, 0.001)
-    y = Scale(low, high, HEIGHT - BOTTOM, TOP)
-    canvas = Canvas(WIDTH, HEIGHT)
-    _y_axis(canvas, y, f"gain, {unit}", LEFT, WIDTH - RIGHT, numbers.signed)
-    _x_axis(canvas, x, f"training FLOPs, times those of {short(reference, 20)}", TOP, HEIGHT - BOTTOM, lambda v: f"{v:g}×")
-    canvas.line(LEFT, y(0), WIDTH - RIGHT, y(0), "zero")
-    canvas.marker("circle", x(1.0), y(0.0), 4.6, "dot f0", f"{reference}: the reference")
-    labels = [(reference, x(1.0), y(0.0), "t tag f0")]
-    for row in rows:
-        px, py = x(row.cost or 0), y(row.gain)
-        if row.low is not None and row.high is not None:
-            canvas.line(px, y(row.low), px, y(row.high), f"interval {row.look.seed_line}")
-        kind = row.look.dot if row.same_parameters else row.look.hollow + " paper"
-        owned = "as many parameters" if row.same_parameters else "another number of parameters"
-        said = f"{row.arm}: {numbers.signed(row.gain)} at {numbers.times(row.cost)}, {owned}"
-        canvas.marker(row.look.marker, px, py, 5, kind, said)
-        if row.look.colour is not None:
-            labels.append((row.arm, px, py, f"t tag f{row.look.colour}"))
-    for column in _columns(labels):
-        for (label, px, py, kind), put in zip(column, spread([at for _, _, at, _ in column], LABEL_GAP, TOP, HEIGHT - BOTTOM), strict=True):
-            if abs(put - py) > 5:
-                canvas.line(px + 6, py, px + 12, put, "leader")
-            canvas.text(px + 14, put + (4 if abs(put - y(0)) > 6 or py != y(0) else -6), short(label), kind)
-    return canvas.render(name, title, description)
-
-
-def _columns(labels: list[tuple[str, float, float, str]]) -> list[list[tuple[str, float, float, str]]]:
-    """Labels whose text would run into one another, grouped so that they can be spread apart downward."""
-    columns: list[list[tuple[str, float, float, str]]] = []
-    for label in sorted(labels, key=lambda one: one[1]):
-        if columns and label[1] - columns[-1][-1][1] < 90:
-            columns[-1].append(label)
-        else:
-            columns.append([label])
-    return columns
+            canvas.marker(look.marker, EDGE + 15, put, 3.2, look.dot)
+        canvas.text(EDGE + (22 if look else 10), put + 4, short(label), kind)
 
 
 def thinned(points: list[Point], most: int = 120) -> tuple[Point, ...]:

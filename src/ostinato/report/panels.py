@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ostinato.analysis import ArmResult
+from ostinato.ledger.compare import ABOUT
 from ostinato.ledger.plan import Plan
 from ostinato.report import courses as course
-from ostinato.report import figures, numbers
+from ostinato.report import figures, gain_figures, numbers
 from ostinato.report.looks import COLOURS, Look, looks
 from ostinato.report.results import floors_of
 from ostinato.study.records import Study
@@ -33,8 +34,8 @@ def panels(study: Study, results: Sequence[ArmResult], found: Sequence[course.Co
     title = f"Gain of every arm over {reference}"
     noise = course.reference_noise(found, reference)
     return {
-        "forest": figures.forest("f-forest", title, said, gains, reference=reference, unit=UNIT, noise=noise),
-        "cost": figures.against_cost("f-cost", f"Gain against {FLOPS}", costs, gains, reference=reference, unit=UNIT),
+        "forest": gain_figures.forest("f-forest", title, said, gains, reference=reference, unit=UNIT, noise=noise),
+        "cost": gain_figures.against_cost("f-cost", f"Gain against {FLOPS}", costs, gains, reference=reference, unit=UNIT),
         "gain": figures.curves(
             "f-gain", f"Gain over {reference} during training", "One line an arm; above zero is better.",
             course.gain_curves(found, reference, drawn), x_label=TOKENS, y_label=f"gain, {UNIT}", zero=reference, marks=marks,
@@ -65,14 +66,14 @@ def arm_looks(study: Study, results: Sequence[ArmResult]) -> dict[str, Look]:
     return looks(names, study.reference, best if best and len(names) - 1 > COLOURS else None)
 
 
-def gains_of(results: Sequence[ArmResult], drawn: dict[str, Look]) -> list[figures.Gain]:
+def gains_of(results: Sequence[ArmResult], drawn: dict[str, Look]) -> list[gain_figures.Gain]:
     """What the forest and the cost figure show of each arm."""
     base = next(one.ledger for one in results if one.reference)
     gains = []
     for one in ranked(results):
         interval = one.pairing.interval if one.pairing else None
         gains.append(
-            figures.Gain(
+            gain_figures.Gain(
                 arm=one.name,
                 look=drawn[one.name],
                 gain=one.seeds.mean,
@@ -80,7 +81,7 @@ def gains_of(results: Sequence[ArmResult], drawn: dict[str, Look]) -> list[figur
                 high=interval.high if interval else None,
                 seeds=tuple(one.seeds.gains.values()),
                 cost=one.ledger.flops_total / base.flops_total,
-                same_parameters=abs(one.ledger.params_total / base.params_total - 1) < 0.01,
+                same_parameters=abs(one.ledger.params_total / base.params_total - 1) < ABOUT,
             )
         )
     return gains

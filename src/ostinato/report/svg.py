@@ -121,9 +121,8 @@ class Canvas:
             f'<path class="{kind}" d="{marker_path(shape, x, y, r)}">' + (f"<title>{escape(title)}</title>" if title else "") + "</path>"
         )
 
-    def text(self, x: float, y: float, content: str, kind: str = "t", anchor: str = "start", turn: float = 0) -> None:
-        place = f'x="{number(x)}" y="{number(y)}"' + (f' transform="rotate({number(turn)} {number(x)} {number(y)})"' if turn else "")
-        self.parts.append(f'<text class="{kind}" {place} text-anchor="{anchor}">{escape(content)}</text>')
+    def text(self, x: float, y: float, content: str, kind: str = "t", anchor: str = "start") -> None:
+        self.parts.append(f'<text class="{kind}" x="{number(x)}" y="{number(y)}" text-anchor="{anchor}">{escape(content)}</text>')
 
     def render(self, name: str, title: str, description: str) -> str:
         """The finished element; `name` must be unique in the page, title and description are read aloud."""

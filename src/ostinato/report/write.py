@@ -28,15 +28,15 @@ from ostinato.report.machines import machines, run_table
 from ostinato.report.page import asset, environment, table_html
 from ostinato.report.panels import panels
 from ostinato.report.plan import application_table, budget_line, cost_table, matched_table
-from ostinato.report.results import results_rows
+from ostinato.report.results import STATE_WORDS, results_rows
 from ostinato.report.sentences import answer
 from ostinato.schedule import draw_svg
 from ostinato.store import RunFolder, Store, study_hash
 from ostinato.store.studies import folder_name
 from ostinato.study import arm_applications, tied_to
-from ostinato.study.records import Study
+from ostinato.study.load import is_shipped
+from ostinato.study.records import Arm, Study
 
-UNIT = "nats a token"
 MOST_APPLICATION_TABLES = 12
 
 
@@ -74,7 +74,7 @@ def page(study: Study, store: Store) -> str:
         measured=any(result.tokens is not None for result in results),
         windows=next((result.windows for result in results if result.windows), ""),
         budget=budget_line(planned),
-        drawings=[_drawing(study, arm.name) for arm in study.arms],
+        drawings=[_drawing(arm, arm.name == study.reference) for arm in study.arms],
         common=_common(study),
         cost=table_html(cost_table(planned)),
         matched=table_html(matched_table(planned)),
@@ -137,12 +137,11 @@ def _strip(study: Study, results: Sequence[ArmResult], planned: Plan) -> list[tu
     return strip
 
 
-def _drawing(study: Study, name: str) -> dict[str, Any]:
-    arm = next(arm for arm in study.arms if arm.name == name)
+def _drawing(arm: Arm, reference: bool) -> dict[str, Any]:
     model = arm.model
     svg = draw_svg(arm_applications(model), len(model.layers), model.layers, tied_to(model), model.inject)
-    return {"name": name, "note": arm.note, "contingent": arm.contingent, "schedule": schedule_words(model), "seeds": arm.seeds,
-            "reference": name == study.reference, "svg": Markup(svg)}  # fmt: skip
+    return {"name": arm.name, "note": arm.note, "contingent": arm.contingent, "schedule": schedule_words(model), "seeds": arm.seeds,
+            "reference": reference, "svg": Markup(svg)}  # fmt: skip
 
 
 def _common(study: Study) -> list[tuple[str, str]]:
@@ -165,8 +164,8 @@ def _unfinished(results: Sequence[ArmResult]) -> list[str]:
     for result in results:
         for run in result.runs:
             if run.state not in ("done", "not asked"):
-                words = {"missing": "not begun", "new": "not begun"}.get(run.state, run.state)
-                reached = f" at {numbers.human(run.tokens)} tokens" if run.tokens and run.state != "done" else ""
+                words = STATE_WORDS.get(run.state, run.state)
+                reached = f" at {numbers.human(run.tokens)} tokens" if run.tokens else ""
                 found.append(f"{result.name}, seed {run.seed}: {words}{reached}" + (f". {run.error}" if run.error else ""))
     return found
 
@@ -181,9 +180,5 @@ def _command(study: Study) -> str:
     """The command that makes the same runs again."""
     import shlex
 
-    source = study.name if not study.path or "site-packages" in study.path or _is_shipped(study) else Path(study.path).name
+    source = Path(study.path).name if study.path and not is_shipped(study) else study.name
     return f"ostinato run {shlex.quote(source)}" + (f" --size {shlex.quote(study.size)}" if study.size else "")
-
-
-def _is_shipped(study: Study) -> bool:
-    return bool(study.path) and Path(study.path or "").parent.name == "shipped"
