@@ -115,8 +115,11 @@ arms: {plain: {}, twice: {schedule: 1..2 1..2}, longer: {recipe: {tokens: 40k}}}
 reference: plain
 seeds: [1]
 """)
-    fill_store(store, study)
+    fill_store(store, study, gains={"longer": 0.2})
     assert set(gain_courses(courses(study, folders_of(store, study)), "plain")) == {"twice"}
+    told = answer(study, results_table(study, store))
+    assert "longer is better than plain by" in told.lead and told.lead.endswith("on 2.05× its training tokens.")
+    assert not any("training tokens" in line for line in told.details)
 
 
 def test_mean_is_of_the_runs_that_reach_furthest():

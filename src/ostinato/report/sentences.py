@@ -30,7 +30,8 @@ def answer(
     """What the results say so far."""
     compared = [result for result in results if not result.reference and result.seeds and result.seeds.mean is not None]
     ranked = sorted(compared, key=lambda result: -(result.seeds.mean if result.seeds and result.seeds.mean is not None else 0.0))
-    lines = [_arm_sentence(result, study.reference) for result in ranked]
+    base = next(result for result in results if result.reference)
+    lines = [_arm_sentence(result, base) for result in ranked]
     lead, rest = _lead(study, results, ranked, lines)
     details = _first(rest, "arms") + _first([_pair_sentence(pair) for pair in pairs], "pairs of equal cost")
     details += _crossing_sentences(crossings or {}, study.reference)
@@ -91,9 +92,11 @@ def compared_words(arm: str, other: str, seeds: OverSeeds, interval: Interval | 
     return f"{said} ({evidence(seeds, interval)})"
 
 
-def _arm_sentence(result: ArmResult, reference: str) -> str:
+def _arm_sentence(result: ArmResult, base: ArmResult) -> str:
     assert result.seeds is not None
-    said = compared_words(result.name, reference, result.seeds, result.pairing.interval if result.pairing else None)
+    said = compared_words(result.name, base.name, result.seeds, result.pairing.interval if result.pairing else None)
+    if result.gain_final and result.ledger.tokens != base.ledger.tokens:
+        said += f", on {numbers.times(result.ledger.tokens / base.ledger.tokens)} its training tokens"
     return said + ("." if result.gain_final else f", at {numbers.human(result.gain_tokens)} tokens, before the end of training.")
 
 
