@@ -63,13 +63,27 @@ def test_held_out_is_shown_only_when_asked_and_then_logged(filled):
 
 
 @pytest.mark.parametrize("sql", ["drop table runs", "create table x as select 1", "copy (select 1) to 'x.csv'", "select 1; select 2", "",
-                                 "attach 'x.db'", "insert into runs values (1)", "set threads = 3", "pragma database_size"])  # fmt: skip
+                                 "attach 'x.db'", "insert into runs values (1)", "set threads = 3", "pragma database_size",
+                                 "explain analyze copy (select 1) to 'x.csv'", "EXPLAIN (ANALYZE) copy (select 1) to 'x.csv'",
+                                 "/* */ explain analyze copy (select 1) to 'x.csv'",
+                                 "explain copy (select 1) to 'x.csv'"])  # fmt: skip
 def test_the_store_is_only_read(filled, sql, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(StoreError, match="one SELECT"):
         filled.query(sql)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("sql", ["explain select arm from runs", "Explain Analyze select arm from runs", "explain (format json) select 1"])
+def test_a_select_can_be_explained(filled, sql):
+    assert filled.query(sql).rows
+
+
+def test_an_extension_is_never_fetched(filled):
+    with pytest.raises(StoreError) as caught:
+        filled.query("select * from 'https://localhost:1/x.csv'")
+    assert "install" not in caught.value.what
 
 
 @pytest.mark.parametrize("sql", ["select nat from results", "select * from rans", "selec 1", "select 1 +", "select 'a'::int"])

@@ -1,4 +1,7 @@
-"""`query`: SQL over a store. DuckDB runs in memory over views of the Parquet and JSON files, and only statements that read are accepted."""
+"""`query`: SQL over a store. DuckDB runs in memory over views of the Parquet and JSON files, and only statements that read are accepted.
+
+It never fetches an extension: a misspelt word must not wait for a network, and nothing is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ VIEWS = {
     "targets": "target_id, target, document, position, token, bytes",
     "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, evaluation, target_id",
 }
+_EXPLAIN = re.compile(r"\s*explain\b\s*(?:analyze\b|\([\w\s,]*\))?", re.IGNORECASE)
+_CONFIG = {"threads": 1, "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
 class Answer(NamedTuple):
@@ -41,10 +46,9 @@ class Answer(NamedTuple):
 
 def answer(store: Store, sql: str, held_out: bool = False) -> Answer:
     """Run one reading statement over the views. Raises StoreError, with the views and columns, for any other text."""
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = duckdb.connect(":memory:", config=_CONFIG)
     try:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        if not _only_reads(connection, sql):
             raise StoreError(f"query {sql!r}", "a query is one SELECT: the store is only read", _help())
         for name, build in _BUILDERS.items():
             if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
@@ -55,6 +59,15 @@ def answer(store: Store, sql: str, held_out: bool = False) -> Answer:
         raise StoreError(f"query {sql!r}: {str(error).splitlines()[0]}", "SQL as DuckDB reads it, over the views below", _help()) from None
     finally:
         connection.close()
+
+
+def _only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
+    """Whether this is one SELECT, or the explanation of one: EXPLAIN ANALYZE does what it explains, COPY included."""
+    kinds = [statement.type for statement in connection.extract_statements(sql)]
+    if kinds == [duckdb.StatementType.EXPLAIN]:
+        explained = _EXPLAIN.match(sql)
+        return explained is not None and _only_reads(connection, sql[explained.end() :])
+    return kinds == [duckdb.StatementType.SELECT]
 
 
 def _help() -> str:
