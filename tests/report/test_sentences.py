@@ -118,8 +118,8 @@ seeds: [1]
     fill_store(store, study, gains={"longer": 0.2})
     assert set(gain_courses(courses(study, folders_of(store, study)), "plain")) == {"twice"}
     told = answer(study, results_table(study, store))
-    assert "longer is better than plain by" in told.lead and told.lead.endswith("on 2.05× its training tokens.")
-    assert not any("training tokens" in line for line in told.details)
+    assert "Best: twice is better than plain by" in told.lead and "training tokens" not in told.lead, "the best on an equal budget"
+    assert told.details[0].startswith("longer is better than plain by") and told.details[0].endswith("on 2.05× its training tokens.")
 
 
 def test_mean_is_of_the_runs_that_reach_furthest():

@@ -29,8 +29,8 @@ def answer(
 ) -> Answer:
     """What the results say so far."""
     compared = [result for result in results if not result.reference and result.seeds and result.seeds.mean is not None]
-    ranked = sorted(compared, key=lambda result: -(result.seeds.mean if result.seeds and result.seeds.mean is not None else 0.0))
     base = next(result for result in results if result.reference)
+    ranked = sorted(compared, key=lambda result: (result.ledger.tokens != base.ledger.tokens, -result.seeds.mean))  # equal budgets first
     lines = [_arm_sentence(result, base) for result in ranked]
     lead, rest = _lead(study, results, ranked, lines)
     details = _first(rest, "arms") + _first([_pair_sentence(pair) for pair in pairs], "pairs of equal cost")
