@@ -17,7 +17,7 @@ from ostinato.errors import DataError
 class BatchPlan:
     """Steps of `rows_per_step` rows [context + 1] out of `rows` [N, context + 1], endlessly.
 
-    `epochs_begun(steps)` says how many epochs a run of so many steps has begun. Raises DataError when N < rows_per_step.
+    Raises DataError when N < rows_per_step.
     """
 
     def __init__(self, rows: np.ndarray, rows_per_step: int, seed: int):
@@ -48,6 +48,7 @@ class BatchPlan:
         return step * self.rows_per_step // len(self.rows)
 
     def epochs_begun(self, steps: int) -> int:
+        """How many epochs a run of so many steps has begun."""
         return -(-steps * self.rows_per_step // len(self.rows))
 
     @property

@@ -60,6 +60,7 @@ class Prepared:
 
     @cached_property
     def fingerprint(self) -> str:
+        """sha256 of the tokens and of how they are put into rows (see above)."""
         shapes = [self.text_fingerprint, self.data.packing, self.data.document_mask]
         if self.data.packing == "best-fit":
             shapes.append(self.data.buffer)

@@ -104,6 +104,7 @@ class Vocabulary:
         return [np.concatenate(parts) for parts in found]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes that ids stand for, one after the other."""
         return b"".join(self.token_texts[int(token)] for token in ids)
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -40,11 +40,15 @@ class Record(BaseModel):
 
 
 class Tokenizer(Record):
+    """How text becomes tokens: trained here, or read."""
+
     bpe: Count | None = Field(None, ge=258, description="train a byte-level BPE with this many entries, specials included")
     file: str | None = Field(None, description="or use this tokenizer.json")
 
 
 class Data(Record):
+    """The text: where it is, how it is split, cut into tokens and packed into rows."""
+
     corpus: str = Field("python-docs", description="python-docs, python-docs-plus, a file or folder (text, JSONL, Parquet), or a hub id")
     field: str = Field("text", description="the column that holds the text, in JSONL and Parquet")
     separator: str | None = Field(None, description="what separates documents within a text file (none: one document a file)")
@@ -59,17 +63,23 @@ class Data(Record):
 
 
 class Mlp(Record):
+    """The channel mixer; its width is one of `hidden` and `ratio`."""
+
     kind: Literal["swiglu", "relu2"] = "swiglu"
     hidden: Count | None = Field(None, ge=1, description="width; or give ratio")
     ratio: Real | None = Field(None, gt=0, description="width as a multiple of d_model")
 
 
 class Norm(Record):
+    """Every RMS norm of the stream."""
+
     weight: Switch = Field(True, description="a learned weight per channel")
     eps: Real = Field(1e-6, gt=0)
 
 
 class Windows(Record):
+    """How far back attention sees, layer by layer."""
+
     pattern: str = Field(
         "L", pattern="^[SL]+$", description="repeated over the layers: S short, L the whole context; the last layer is always L"
     )
@@ -77,6 +87,8 @@ class Windows(Record):
 
 
 class Init(Record):
+    """Where weights start (model/init.py has the table)."""
+
     rule: Literal["normal", "loop2"] = Field(
         "normal", description="normal: N(0, std) on every matrix and table; loop2: as published, output projections at 0"
     )
@@ -89,6 +101,8 @@ def _map_text(value: Any) -> Any:
 
 
 class Model(Record):
+    """One decoder: its inventory of layers, their shapes, and the schedule that applies them."""
+
     family: Literal["llama", "loop2"] = Field("llama", description="sets the defaults of the keys below")
     layers: Annotated[tuple[LayerKind, ...], BeforeValidator(layer_kinds)] = Field(
         description="how many (4), or which kinds (2 x (gdn gdn gqa))"
@@ -126,18 +140,24 @@ class Model(Record):
         return with_family(given) if isinstance(given, dict) else given
 
 
+Beta = Annotated[Real, Field(ge=0, lt=1)]
+"""A running mean keeps this share of itself a step: at 1 it never learns, and AdamW's correction of its start divides by 0."""
+
+
 class Group(Record):
     """How one role of parameter is optimised; what is left out follows the recipe."""
 
     kind: Literal["adamw", "muon"] | None = None
     lr: Real | None = Field(None, ge=0)
-    betas: tuple[Real, Real] | None = None
+    betas: tuple[Beta, Beta] | None = None
     eps: Real | None = Field(None, gt=0)
     weight_decay: Real | None = Field(None, ge=0)
     width_base: Count | None = Field(None, ge=1, description="multiply lr by (d_model / width_base)^-1/2")
 
 
 class Muon(Record):
+    """Muon and its additions (train/muon.py has the sources)."""
+
     momentum: Real = Field(0.95, ge=0, lt=1)
     momentum_start: Real | None = Field(None, ge=0, lt=1, description="momentum at the first step, default: no ramp")
     momentum_steps: Count = Field(300, ge=1, description="steps of the ramp")
@@ -147,6 +167,8 @@ class Muon(Record):
 
 
 class LrSchedule(Record):
+    """The share of the learning rate over the run."""
+
     shape: Literal["linear", "cosine"] = "linear"
     warmup: Real = Field(0.0, ge=0, lt=1, description="share of the tokens, from 0 to the full rate")
     decay: Real = Field(0.5, ge=0, le=1, description="share of the tokens over which the rate falls, at the end")
@@ -154,13 +176,15 @@ class LrSchedule(Record):
 
 
 class Recipe(Record):
+    """What arms are trained with: budget, batch, optimizer and its schedules."""
+
     tokens: Count = Field(500_000, ge=1, description="training tokens; rounded down to whole steps")
     batch: Count = Field(1024, ge=1, description="tokens a step; rounded down to whole rows")
     context: Count = Field(128, ge=1)
     micro_batch: Count | None = Field(None, ge=1, description="tokens a forward pass; changes memory, not results")
     optimizer: Literal["adamw", "muon"] = Field("muon", description="muon: Muon on matrices inside layers, AdamW on the rest")
     lr: Real = Field(0.02, gt=0)
-    betas: tuple[Real, Real] = (0.9, 0.95)
+    betas: tuple[Beta, Beta] = (0.9, 0.95)
     eps: Real = Field(1e-8, gt=0)
     weight_decay: Real = Field(0.0, ge=0)
     decay_to_zero: Switch = Field(False, description="weight decay times (1 - progress)")
@@ -175,6 +199,8 @@ class Recipe(Record):
 
 
 class Evaluate(Record):
+    """What is measured, where in training, and through which windows."""
+
     every: str | None = Field(
         None, description="tokens between measurements: 100k, or 100M, and every 5M from 150M to 200M; the end is always one"
     )
@@ -188,6 +214,8 @@ class Evaluate(Record):
 
 
 class Checkpoints(Record):
+    """When the state of a run is saved, and what is kept."""
+
     every: str | None = Field(None, description="as in evaluate; the end is always one")
     keep: Literal["all", "last"] = Field("last", description="last: the newest two, and those at measurements")
 
