@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Study", "__version__"]
+_VERBS = ("Study", "check", "draw_schedule", "find_run", "generate", "list_runs", "list_studies", "new", "open_store", "query")
+__all__ = [*_VERBS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Study":
-        from ostinato.api import Study
+    """What `ostinato.api` offers, imported when it is first asked for."""
+    if name in _VERBS:
+        from ostinato import api
 
-        return Study
+        return getattr(api, name)
     raise AttributeError(f"module 'ostinato' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,8 @@
     study.results()     # the paired table
     study.report()      # one HTML page
 
-Loading, planning and reporting import no torch; `run`, `check` and `generate` do.
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `generate` and `query` are the other verbs, as functions of the package:
+`ostinato.query("select …")`. Loading, planning and reporting import no torch; `run`, `check` and `generate` do.
 """
 
 from __future__ import annotations
@@ -41,8 +42,24 @@ class Drawing:
     def __str__(self) -> str:
         return self.text
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return self.svg
+
+
+class Drawings(dict[str, Drawing]):
+    """Drawings by arm, shown under the names of the arms."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{arm}\n{drawing}" for arm, drawing in self.items())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(f"<h4>{escape(arm)}</h4>{drawing.svg}" for arm, drawing in self.items())
 
 
 def open_store(path: Path | str | None = None) -> Store:
@@ -96,10 +113,10 @@ class Study:
 
         return PlanSheet(plan(self.record))
 
-    def draw(self, arms: Iterable[str] | None = None) -> dict[str, Drawing]:
-        """The schedules drawn, by arm."""
+    def draw(self, arms: Iterable[str] | None = None) -> Drawings:
+        """The schedules drawn, by arm: a dictionary that shows itself."""
         chosen = [self.arm(name) for name in arms] if arms else self.record.arms
-        return {arm.name: _draw(arm) for arm in chosen}
+        return Drawings({arm.name: _draw(arm) for arm in chosen})
 
     def run(
         self,
@@ -149,6 +166,20 @@ def draw_schedule(text: str, layers: int, passes: int | None = None) -> Drawing:
     return Drawing(draw_text(*picture), draw_svg(*picture))
 
 
+def new(path: Path | str, force: bool = False) -> Path:
+    """Write a commented study file to start from, and return its path. Raises StudyError for a folder, and for a file unless `force`."""
+    from ostinato.files import write_atomic
+    from ostinato.study import template
+
+    path = Path(path)
+    if path.is_dir():
+        raise StudyError(f"{path} is a folder", "a study is one YAML file", f"ostinato new {path / 'my-study.yaml'}")
+    if path.exists() and not force:
+        raise StudyError(f"{path} exists already", "a study is never overwritten unasked", "choose another name, or add --force")
+    write_atomic(path, template())
+    return path
+
+
 def list_studies() -> list[dict[str, Any]]:
     """The shipped studies with what they ask."""
     from ostinato.study import shipped
@@ -194,11 +225,11 @@ def find_run(name: str, store: Path | str | None = None) -> RunFolder:
     raise StoreError(f"{len(runs)} runs begin with {name!r}", rule, "give one of: " + ", ".join(folder.path.name for folder in runs))
 
 
-def check(run: str, store: Path | str | None = None) -> Check:
-    """Measure a run's checkpoint again and compare with the stored losses."""
+def check(run: str, tokens: int | None = None, store: Path | str | None = None) -> Check:
+    """Measure a run's checkpoint at `tokens` (default: the newest that was measured) again and compare with the stored losses."""
     from ostinato.measure.check import check as measure_again
 
-    return measure_again(find_run(run, store), open_store(store))
+    return measure_again(find_run(run, store), open_store(store), tokens)
 
 
 def generate(

@@ -77,7 +77,9 @@ def test_plan_knows_words_and_epochs_once_the_text_is_prepared(folder):
 def test_report_check_query_generate_list_draw(folder):
     assert "report: " in ostinato("report", "tiny.yaml", cwd=folder)
     assert "Held-out loss" in ostinato("report", "tiny.yaml", "--held-out", cwd=folder)
-    assert "bit-identical" in ostinato("check", "tiny/plain/1", cwd=folder)
+    assert "at 1,024 tokens" in ostinato("check", "tiny/plain/1", cwd=folder)
+    assert "bit-identical" in ostinato("check", "tiny/plain/1", "--tokens", "512", cwd=folder)
+    assert "512, 1,024" in ostinato("check", "tiny/plain/1", "--tokens", "7", cwd=folder, code=2)
     rows = json.loads(ostinato("query", "select arm, part, nats from results order by arm", "--json", cwd=folder))
     assert {row["part"] for row in rows} == {"validation"}
     held = json.loads(ostinato("query", "select distinct part from results", "--held-out", "--json", cwd=folder))

@@ -71,4 +71,4 @@ def test_bars_show_speed_loss_and_time_left():
 
 
 def test_a_line_says_the_same():
-    assert line(VIEW) == "38% of the study, 1 of 4 runs done, about 2:05 left (plain, seed 1 50% loss 3.250)"
+    assert line(VIEW) == "38% of the study, 1 of 4 runs done, about 2:05 left (plain, seed 1, 50%, 1,234 tokens/s, loss 3.250, 1:01 left)"

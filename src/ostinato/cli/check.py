@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from ostinato.cli.common import Json, RunSource, StorePath, print_json
@@ -13,13 +15,14 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def check(
         run: RunSource,
+        tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="Which checkpoint (default: the newest).")] = None,
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
-        """Measure a run's newest measured checkpoint again, and say whether the stored losses are reproduced."""
+        """Measure a run's checkpoint again, and say whether the stored losses are reproduced."""
         from ostinato import api
 
-        outcome = api.check(run, store=store)
+        outcome = api.check(run, tokens, store=store)
         if as_json:
             print_json(outcome.record())
         else:

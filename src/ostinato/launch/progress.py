@@ -144,8 +144,7 @@ def line(view: StudyView) -> str:
     running = []
     for run in view.runs:
         if run.state == "running":
-            loss = "" if run.loss is None else f" loss {run.loss:.3f}"
-            running.append(f"{run.name} {run.tokens / max(1, run.tokens_total):.0%}{loss}")
+            running.append(", ".join([run.name, *filter(None, _facts(run))]))
     left = "" if view.seconds_left is None else f", about {duration(view.seconds_left)} left"
     return f"{view.share:.0%} of the study, {view.count('done', 'reused')} of {len(view.runs)} runs done{left} ({'; '.join(running)})"
 

@@ -50,12 +50,13 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
     """Every arm, measured or not, in the order of the study, and under them the floors.  part: of the text, as measured."""
     text = part.replace("_", "-")
     base = next(result for result in results if result.reference)
+    windows = "; ".join(dict.fromkeys(result.windows for result in results if result.windows)) or "nothing is measured yet"
     columns = (
         Column("arm", number=False),
         Column("seeds", "runs that are finished, of those asked for"),
         Column("nats a token", f"{text} loss: sum of nats over all targets and seeds, divided by their number"),
         Column("bits a byte", "the same sum in bits, divided by the bytes of the targets", spare=2),
-        Column("perplexity", "exp of nats a token; comparable only between runs with the same tokenizer and windows", terminal=False),
+        Column("perplexity", f"exp of nats a token; comparable only under the same tokenizer and windows ({windows})", terminal=False),
         Column("gain", f"{reference}'s nats a token minus the arm's, on the same targets, mean over seeds: positive is better"),
         Column("95% over documents", "interval of the gain; the document is the unit"),
         Column("by seed", "the gain of each seed, paired with the same seed of the reference", terminal=False),
