@@ -1,4 +1,4 @@
-"""Which runs are due: missing, unfinished, failed, or not measured at every point; the longest first; contingent ones only by name."""
+"""Which runs are due: missing, unfinished, failed, or not measured at every point; the reference arm first, then the longest; contingent ones only by name."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def names(jobs):
     return [(job.arm.name, job.seed) for job in jobs]
 
 
-def test_all_are_due_at_first_the_longest_first(tiny, store):
-    assert names(due(tiny(), store)) == [("twice", 1), ("plain", 1), ("plain", 2)]
+def test_all_are_due_at_first_the_reference_before_the_longest(tiny, store):
+    assert names(due(tiny(), store)) == [("plain", 1), ("plain", 2), ("twice", 1)]
     assert not store.root.exists(), "asking writes nothing"
 
 
 def test_contingent_arms_only_by_name(tiny, store):
-    assert names(due(tiny(), store, arms=["later", "plain"])) == [("later", 1), ("plain", 1), ("plain", 2)]
+    assert names(due(tiny(), store, arms=["later", "plain"])) == [("plain", 1), ("plain", 2), ("later", 1)]
     assert names(due(tiny(), store, arms=["plain"], seeds=[2])) == [("plain", 2)]
 
 
@@ -45,7 +45,7 @@ def test_done_failed_stopped(tiny, store):
     finish(jobs["plain", 1], study)
     jobs["plain", 2].folder.set_status("failed", error="x")
     jobs["twice", 1].folder.set_status("stopped")
-    assert names(due(study, store)) == [("twice", 1), ("plain", 2)]
+    assert names(due(study, store)) == [("plain", 2), ("twice", 1)]
 
 
 def test_a_run_that_lacks_a_point_is_due(tiny, store):
@@ -67,7 +67,7 @@ def test_a_run_that_two_arms_share_is_due_once(tiny, store):
     twin = study.arms[0].model_copy(update={"name": "twin"})
     study = study.model_copy(update={"arms": (*study.arms, twin)})
     jobs = due(study, store)
-    assert names(jobs) == [("twice", 1), ("plain", 1), ("plain", 2)]
+    assert names(jobs) == [("plain", 1), ("plain", 2), ("twice", 1)]
 
 
 def test_work_counts_training_and_measuring(tiny, store):
