@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -100,7 +98,3 @@ def test_records_are_json(bench, study, store):
     bench.run("twice", 1, 2.9)
     rows = [row.record() for row in results_table(study, store)]
     assert json.loads(json.dumps(rows, allow_nan=False))[1]["gain_interval_documents"] is not None
-
-
-def test_no_torch_is_imported():
-    subprocess.run([sys.executable, "-c", "import sys, ostinato.analysis; assert 'torch' not in sys.modules"], check=True)

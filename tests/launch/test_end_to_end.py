@@ -127,12 +127,12 @@ def test_a_worker_that_is_killed_is_told_and_the_same_command_goes_on(tiny, unbr
 
     def kill(view):
         if not killed and view.runs[0].tokens > 1280:
-            folder = store.run_of(study, "plain", 1)
+            folder = store.runs_of(study)["plain", 1]
             killed.append(os.kill(folder.status()["process"], signal.SIGKILL))
 
     outcome = run_study(study, store, arms=["plain"], seeds=[1], console=console, on_update=kill)
     assert killed and "killed by SIGKILL" in outcome.failed[0]["error"] and not outcome.interrupted
-    assert store.run_of(study, "plain", 1).status()["state"] == "failed"
+    assert store.runs_of(study)["plain", 1].status()["state"] == "failed"
     assert run_study(study, store, arms=["plain"], seeds=[1], console=console).done
     ours, theirs = content(store, study), content(unbroken.store, study)
     assert len(ours) == 2 * 4 + 3 and [key for key in ours if ours[key] != theirs[key]] == []

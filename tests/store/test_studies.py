@@ -40,7 +40,7 @@ def test_evaluations_of_a_shared_run_are_kept_apart(filled, study, targets):
     """Another stride in another study measures the same run anew and leaves the first losses alone."""
     other = make_study("other", evaluate=Evaluate(stride=7))
     filled.study_folder("other").write(other, {("plain", 1): "a" * 64})
-    ours, theirs = filled.run_of(study, "plain", 1), filled.run_of(other, "plain", 1)
+    ours, theirs = filled.runs_of(study)["plain", 1], filled.runs_of(other)["plain", 1]
     assert ours.path == theirs.path and ours.evaluation != theirs.evaluation and theirs.measured() == []
     before = ours.read_losses("validation", 100).losses
     theirs.write_losses("validation", 100, before + 1, targets)
@@ -76,14 +76,14 @@ def test_the_same_study_over_other_data_is_another_version_and_the_last_run_coun
 def test_a_study_that_never_ran(store):
     folder = store.study_folder("tiny")
     assert folder.versions() == [] and folder.version(make_study()) is None and list(folder.events()) == []
-    assert store.run_of(make_study(), "plain", 1) is None and store.studies() == [] and not store.root.exists()
+    assert store.runs_of(make_study()) == {} and store.studies() == [] and not store.root.exists()
 
 
 def test_two_studies_share_a_run(filled, study, targets):
     other = make_study("other", arms=("plain", "third"))
     filled.study_folder("other").write(other, {("plain", 1): "a" * 64})
-    assert filled.run_of(other, "plain", 1).path == filled.run_of(study, "plain", 1).path
-    assert filled.run_of(other, "third", 1) is None
+    assert filled.runs_of(other)["plain", 1].path == filled.runs_of(study)["plain", 1].path
+    assert list(filled.runs_of(other)) == [("plain", 1)]
     assert filled.query("select distinct study from results where run = 'aaaaaaaaaaaaaaaa' order by 1").rows == [("other",), ("tiny",)]
     assert filled.query("select studies from runs where arm = 'plain'").rows == [("other, tiny",)]
     assert [folder.name for folder in filled.studies()] == ["other", "tiny"]

@@ -139,13 +139,9 @@ def results_table(study: Study, store: Store, part: str = "validation") -> list[
 
     Asking for the held-out part is written to the study's log. Raises StoreError when a stored file is torn.
     """
-    folder = store.study_folder(study.name)
     if part == "held_out":
-        folder.log("held_out_shown", by="results")
-    version = folder.version(study)
-    runs: Folders = {}
-    for (arm, seed), fingerprint in version.runs.items() if version else ():
-        runs[arm, seed] = store.run(fingerprint, version.evaluation(arm))
+        store.study_folder(study.name).log("held_out_shown", by="results")
+    runs = store.runs_of(study)
     alone = {arm.name: _alone(arm, arm.name == study.reference, runs, store, part) for arm in study.arms}
     reference = alone[study.reference]
     return [result if result.reference else _against(reference, result, runs, store) for result in alone.values()]
@@ -173,7 +169,7 @@ def _alone(arm: Arm, reference: bool, folders: Folders, store: Store, part: str)
     if not used:
         return result
     first, seconds = used[0], [run.seconds for run in used if run.seconds is not None]
-    data = (folders[arm.name, first.seed].record().get("resolved") or {}).get("data_fingerprint")
+    data = folders[arm.name, first.seed].resolved().get("data_fingerprint")
     return replace(
         result,
         seeds_used=tuple(run.seed for run in used),

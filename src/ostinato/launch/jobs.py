@@ -7,19 +7,18 @@ new points of an old run finds that run due again. What other studies have finis
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ostinato.data import BatchPlan, Prepared, floors, prepare, rows, targets
+from ostinato.data.corpus import Progress
+from ostinato.data.split import MEASURED
 from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
 from ostinato.store import RunFolder, Store, evaluation_key
 from ostinato.study import points, recipe_steps, run_fingerprint
 from ostinato.study.records import Arm, Data, Evaluate, Study
-
-PARTS = ("validation", "held_out")
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Job:
         if state != "done":
             return state
         measured = set(self.folder.measured())
-        return "done" if all((part, point) in measured for part in PARTS for point in self.points) else "unmeasured"
+        return "done" if all((part, point) in measured for part in MEASURED for point in self.points) else "unmeasured"
 
     def ids(self) -> dict[str, Any]:
         """arm, seed and run, for lists of outcomes."""
@@ -77,7 +76,7 @@ def all_jobs(study: Study, store: Store, texts: Mapping[Data, Prepared]) -> list
             raise type(error)(f"arm {arm.name}: {error.what}", error.rule, error.fix) from None
         ledger = account(arm, prepared.vocab, plan.first_epoch_end_tokens, prepared.words)
         measured_at = points(study.evaluate.every, steps.tokens, steps.tokens_per_step)
-        point_flops = ledger.flops_forward_per_token * sum(_inputs(prepared, part, study.evaluate, arm.recipe.context) for part in PARTS)
+        point_flops = ledger.flops_forward_per_token * sum(_inputs(prepared, part, study.evaluate, arm.recipe.context) for part in MEASURED)
         for seed in arm.seeds:
             fingerprint = run_fingerprint(arm, seed, prepared.fingerprint)
             folder = store.run(fingerprint, evaluation_key(study.evaluate, arm.recipe.context))
@@ -117,7 +116,7 @@ def select(jobs: Sequence[Job], arms: Collection[str] | None = None, seeds: Coll
 
 def due(study: Study, store: Store, arms: Collection[str] | None = None, seeds: Collection[int] | None = None,
         progress: Progress | None = None) -> list[Job]:  # fmt: skip
-    """The runs that are missing, unfinished, failed or not measured at every point, in the order they are run. Contingent arms only by name."""
+    """The runs that are missing, unfinished, failed or not measured at every point, in order. Contingent arms only by name."""
     return unfinished(select(all_jobs(study, store, prepare_texts(study, progress)), arms, seeds), study.reference)
 
 
@@ -134,7 +133,7 @@ def write_floors(jobs: Sequence[Job], store: Store, evaluate: Evaluate, progress
     for done, ((data, context), job) in enumerate(settings.items()):
         if progress:
             progress("counting the unigram and bigram floors", done, len(settings))
-        for part in PARTS:
+        for part in MEASURED:
             wanted = targets(job.prepared, part, evaluate, context)
             if len(wanted) and store.floors(wanted.id, data) is None:
                 store.write_floors(wanted.id, data, floors(job.prepared, wanted, context))

@@ -16,7 +16,7 @@ from ostinato.study.records import Arm
 
 def resolved(folder: RunFolder) -> dict[str, Any]:
     """What the run was resolved to. Raises StoreError for a record that does not say."""
-    content = folder.record().get("resolved") or {}
+    content = folder.resolved()
     if "arm" not in content or "seed" not in content:
         what = f"run {folder.name} does not say which arm it is"
         raise StoreError(what, "record.json holds the resolved arm and seed", "give `ostinato run` again")

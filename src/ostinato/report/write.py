@@ -56,7 +56,7 @@ def write_report(study: Study, store: Store, out: Path | None = None) -> Path:
 def page(study: Study, store: Store) -> str:
     """The page as text."""
     version = store.study_folder(study.name).version(study)
-    folders = {key: store.run(fingerprint, version.evaluation(key[0])) for key, fingerprint in version.runs.items()} if version else {}
+    folders = store.runs_of(study)
     results = results_table(study, store)
     planned = _with_extents(plan(study), folders)
     pairs = controls(results, folders, store)
@@ -100,7 +100,7 @@ def _with_extents(planned: Plan, folders: Mapping[tuple[str, int], RunFolder]) -
     known: dict[str, dict[str, Any]] = {}
     for (arm, _), folder in folders.items():
         if arm not in known and folder.exists():
-            known[arm] = (folder.record().get("resolved") or {}).get("ledger") or {}
+            known[arm] = folder.resolved().get("ledger") or {}
     ledgers = []
     for ledger in planned.ledgers:
         stored = known.get(ledger.name, {})
@@ -172,7 +172,7 @@ def _unfinished(results: Sequence[ArmResult]) -> list[str]:
 
 def _texts(folders: Mapping[tuple[str, int], RunFolder]) -> list[str]:
     """The fingerprints of the prepared texts that runs were trained on."""
-    records = [folder.record().get("resolved") or {} for folder in folders.values() if folder.exists()]
+    records = [folder.resolved() for folder in folders.values() if folder.exists()]
     return list(dict.fromkeys(str(one["data_fingerprint"]) for one in records if one.get("data_fingerprint")))
 
 

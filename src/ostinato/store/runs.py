@@ -59,6 +59,7 @@ class RunFolder:
         return self.path.name
 
     def exists(self) -> bool:
+        """Whether the run has a record."""
         return (self.path / "record.json").exists()
 
     # --- the lock
@@ -127,6 +128,14 @@ class RunFolder:
             raise StoreError(
                 f"no run in {self.path}", "a run has a record.json", '`ostinato query "select * from runs"` lists the runs'
             ) from None
+
+    def given(self) -> dict[str, Any]:
+        """As a person wrote it: study, size, arm, seed. Raises as `record`."""
+        return self.record().get("given") or {}
+
+    def resolved(self) -> dict[str, Any]:
+        """With every default filled in, and what follows from it. Raises as `record`."""
+        return self.record().get("resolved") or {}
 
     def set_status(self, state: str, **info: Any) -> None:
         """Record the state and what else is known (an error text, tokens). Raises StoreError for a state that is none."""
@@ -225,6 +234,7 @@ class RunFolder:
 
     @property
     def evaluation(self) -> str:
+        """The key that losses are read and written under."""
         if self._evaluation is not None:
             return self._evaluation
         return next(reversed(self.evaluations()), "default")
@@ -248,6 +258,7 @@ class RunFolder:
             return {}
 
     def losses_path(self, part: str, tokens: int) -> Path:
+        """The file of one evaluation point, whether it is there or not."""
         return self.path / "losses" / self.evaluation / part / f"{int(tokens)}.parquet"
 
     def write_losses(self, part: str, tokens: int, losses: np.ndarray, targets: Targets) -> None:

@@ -78,11 +78,11 @@ class Store:
         """Every study that was ever run here, by name."""
         return sorted((StudyFolder(path) for path in self.root.glob("studies/*") if path.is_dir()), key=lambda folder: folder.name)
 
-    def run_of(self, study: Study, arm: str, seed: int) -> RunFolder | None:
-        """The run of an arm and seed of exactly this study, None when the study was never run here."""
+    def runs_of(self, study: Study) -> dict[tuple[str, int], RunFolder]:
+        """The run of every arm and seed of exactly this study, {} when it was never run here."""
         version = self.study_folder(study.name).version(study)
-        fingerprint = version.runs.get((arm, seed)) if version else None
-        return self.run(fingerprint, version.evaluation(arm)) if version and fingerprint else None
+        runs = version.runs if version else {}
+        return {(arm, seed): self.run(fingerprint, version.evaluation(arm)) for (arm, seed), fingerprint in runs.items()}
 
     # --- targets and their floors
 
