@@ -103,6 +103,13 @@ def test_numbers_out_of_range(tmp_path, text, part):
     refused(tmp_path, BASE.replace("100k", text), "line 6", "recipe.tokens", part)
 
 
+@pytest.mark.parametrize("text", ["[0.9, 1]", "[1.0, 0.95]", "[-0.1, 0.95]", "[0.9, 2]"])
+@pytest.mark.parametrize("place", ["{}", "groups: {{embedding: {{{}}}}}"])
+def test_betas_are_shares(tmp_path, text, place):
+    """At 1 AdamW would divide by 0 when it corrects its start."""
+    refused(tmp_path, BASE.replace("tokens: 100k", place.format(f"betas: {text}")), "line 6", "betas", "out of range")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [

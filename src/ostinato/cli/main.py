@@ -5,13 +5,17 @@ Exit codes: 0 done, 1 done but not all is well (a run failed, a loss was not rep
 
 from __future__ import annotations
 
+import errno
 import sys
+from typing import NoReturn
 
 import typer
 
 from ostinato import __version__
 from ostinato.cli import check, draw, generate, list_, new, plan, query, report, run
-from ostinato.errors import OstinatoError
+from ostinato.errors import OstinatoError, StoreError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 app = typer.Typer(
     name="ostinato",
@@ -49,17 +53,33 @@ def main() -> None:
     try:
         app()
     except OstinatoError as error:
-        from rich.console import Console
-
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print("[bold red]error[/] ", end="")
-        console.print(str(error), markup=False)
-        sys.exit(2)
+        _refuse(error)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None and error.errno not in _NO_ROOM:  # no file of the user's: a mistake of this program
+            raise
+        _refuse(_of_the_machine(error))
+
+
+def _of_the_machine(error: OSError) -> StoreError:
+    """A folder that may not be written, a full disk: what every write of every verb may meet."""
+    what = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error.strerror)
+    return StoreError(what, "the store and the cache are folders that can be written, with room in them; a file that is named can be read",
+                      "correct the path or its permissions, make room, or name another folder: --store, OSTINATO_STORE, OSTINATO_CACHE. "
+                      "What was saved stays, and the same command goes on from it")  # fmt: skip
+
+
+def _refuse(error: OstinatoError) -> NoReturn:
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print("[bold red]error[/] ", end="")
+    console.print(str(error), markup=False)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ class Worker:
             with self.job.folder.lock(5.0):
                 if self.job.folder.status()["state"] != "failed" or code < 0:
                     self.job.folder.set_status("failed", error=error)
-        except StoreError:
-            pass  # another process has taken the run up already
+        except (StoreError, OSError):
+            pass  # another process has taken the run up already, or the disk is full: the other runs go on
         return error
 
 
