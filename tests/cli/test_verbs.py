@@ -21,6 +21,7 @@ arms:
 reference: plain
 seeds: [1]
 evaluate: {every: 512}
+checkpoints: {every: 512}
 """
 
 

@@ -81,7 +81,8 @@ def check(folder: RunFolder, store: Store, tokens: int | None = None, cache: Pat
     if tokens is None or tokens not in points:
         what = f"run {folder.name} has no measured checkpoint" + ("" if tokens is None else f" at {tokens:,} tokens")
         can = ", ".join(f"{at:,}" for at in points) or "nothing yet"
-        raise StoreError(what, f"what can be checked, in tokens: {can}", "give `ostinato run` again")
+        fix = "choose one of these; `checkpoints: {every: …}` in a study keeps more" if points else "give `ostinato run` again"
+        raise StoreError(what, f"what can be checked, in tokens: {can}", fix)
     prepared = load_text(folder, cache)
     with _as_in_training(held[tokens]) as (device, threads):
         decoder = load_decoder(folder, prepared, tokens, device)
