@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 
@@ -71,3 +72,10 @@ def test_errors_say_what_is_there_and_what_to_do(tmp_path, cache):
     assert "does not exist" in said("texts/gone.jsonl")
     assert "does not exist" in said("/nowhere/at/all")
     assert "separator is empty" in said(tmp_path, "")
+
+
+def test_a_pipe_or_a_device_is_refused_at_once(tmp_path, cache):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(DataError, match="neither a file nor a folder"):
+            find(path, "text", None, cache)

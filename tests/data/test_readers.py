@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from collections import Counter
 
 import pyarrow as pa
@@ -95,6 +98,24 @@ def test_utf16_is_refused_with_the_way_out(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("hello", encoding="utf-16")
     with pytest.raises(DataError, match="iconv"):
+        read(path)
+
+
+@pytest.mark.parametrize(("pack", "kind"), [(gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2")])
+def test_a_packed_file_is_refused_and_its_mark_alone_is_text(tmp_path, pack, kind):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(pack(b"some text\n" * 50))
+    with pytest.raises(DataError, match=kind) as caught:
+        read(path, separator="\n")
+    assert "unpack" in caught.value.fix
+    path.write_bytes("PAR1 BZh é".encode() + b"\n" + b"x" * 4085 + "é".encode())  # the first 4,096 bytes end within a character
+    assert len(read(path, separator="\n")[0]) == 2
+
+
+def test_parquet_without_its_suffix_is_refused(tmp_path):
+    path = tmp_path / "data"
+    pq.write_table(pa.table({"text": ["a"]}), path)
+    with pytest.raises(DataError, match=r"Parquet[\s\S]*end with .parquet"):
         read(path)
 
 

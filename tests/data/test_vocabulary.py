@@ -75,6 +75,10 @@ def _shared():
     return _made[0]
 
 
+def test_a_byte_of_a_command_line_that_is_not_utf8_is_read_as_in_a_corpus(trained):
+    assert trained.decode(trained.encode("a\udcffb")) == "a\ufffdb"
+
+
 def test_a_long_text_cut_into_pieces_encodes_as_in_one_piece(trained, monkeypatch):
     text = "word, !!\n\n\n   x\r\n\r\n  -- it's 12345\n" * 200 + "no line end " * 300 + "\n" + " " * 200 + "\n" + "\n" * 100 + "end"
     whole = trained.engine.encode(text, add_special_tokens=False).ids

@@ -32,7 +32,8 @@ def test_draws_follow_the_seed_and_the_temperature(small_model, small_decoder):
     one = generate(decoder, [1], 20, temperature=1.0, seed=1)
     assert generate(decoder, [1], 20, temperature=1.0, seed=1) == one
     assert generate(decoder, [1], 20, temperature=1.0, seed=2) != one
-    assert generate(decoder, [1], 20, temperature=1e-4, seed=1) == generate(decoder, [1], 20)
+    for cold in (1e-4, 1e-300):  # logits divided by the second are beyond what a float holds
+        assert generate(decoder, [1], 20, temperature=cold, seed=1) == generate(decoder, [1], 20)
     assert len(set(generate(decoder, [1], 60, temperature=50.0))) > 7, "a hot model draws nearly every token"
 
 
@@ -55,10 +56,25 @@ def test_an_empty_prompt_begins_with_bos(small_model, small_decoder):
         generate(small_decoder(small_model()), [], 4)
 
 
-@pytest.mark.parametrize("prompt, temperature, name", [([1, 11], 0, "token 11"), ([-1], 0, "token -1"), ([1], -0.5, "temperature -0.5")])
+@pytest.mark.parametrize(
+    "prompt, temperature, name",
+    [
+        ([1, 11], 0, "token 11"),
+        ([-1], 0, "token -1"),
+        ([1], -0.5, "temperature -0.5"),
+        ([1], float("nan"), "temperature nan"),
+        ([1], float("inf"), "temperature inf"),
+    ],
+)
 def test_mistakes(small_model, small_decoder, prompt, temperature, name):
     with pytest.raises(OstinatoError, match=name):
         generate(small_decoder(small_model()), prompt, 1, temperature=temperature)
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 63])
+def test_a_seed_out_of_range(small_model, small_decoder, seed):
+    with pytest.raises(OstinatoError, match=f"seed {seed}"):
+        generate(small_decoder(small_model()), [1], 1, seed=seed)
 
 
 def test_learned_positions_end(small_model, small_decoder):

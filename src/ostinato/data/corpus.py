@@ -64,8 +64,10 @@ def find(name: str, field: str, separator: str | None, cache: Path, progress: Pr
     path = expanded(name)
     if path.is_dir():
         return _corpus(name, _folder(path), field, separator, cache, progress)
-    if path.exists():
+    if path.is_file():
         return _corpus(name, (path,), field, separator, cache, progress)
+    if path.exists():  # a pipe or a device: it could be read once, or without end
+        raise DataError(f"{path} is neither a file nor a folder", "text is read more than once", "write it to a file, and name that")
     raise _missing(name, field)
 
 

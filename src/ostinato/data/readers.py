@@ -5,6 +5,7 @@ Every error names the file, the line or row, the rule, and what to do.
 
 from __future__ import annotations
 
+import codecs
 import json
 import mmap
 from collections import Counter
@@ -16,6 +17,15 @@ from ostinato.data.policies import BOM, clean, encoded, utf8
 from ostinato.errors import DataError
 
 TEXT, JSONL, PARQUET = (".txt", ".text"), (".jsonl", ".ndjson"), (".parquet",)
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"PAR1": "Parquet",
+}
+"""How files that are no text begin. Read as text, they would become U+FFFD and noise."""
 
 
 def documents(file: Path, field: str, separator: str | None, counts: Counter[str]) -> Iterator[bytes]:
@@ -49,6 +59,13 @@ def _text(file: Path, separator: str | None, counts: Counter[str]) -> Iterator[b
                 "text files are UTF-8",
                 f"iconv -f UTF-16 -t UTF-8 {file} > utf8.txt, and name that file",
             )
+        packed = next((kind for mark, kind in _PACKED.items() if view[: len(mark)] == mark), None)
+        if packed and not _is_utf8(view[:4096]):
+            raise DataError(
+                f"{file} is a {packed} file, not text",
+                "a file is UTF-8 text, JSONL or Parquet, as its name ends",
+                "let its name end with .parquet" if packed == "Parquet" else "unpack it, and name what was in it",
+            )
         if separator is None:
             yield utf8(view[:], counts)
             return
@@ -59,6 +76,15 @@ def _text(file: Path, separator: str | None, counts: Counter[str]) -> Iterator[b
             start = end + len(mark)
         if start < len(view):  # a file that ends with the separator does not end with an empty document
             yield utf8(view[start:], counts)
+
+
+def _is_utf8(start: bytes) -> bool:
+    """Whether the start of a file reads as text; its last character may be cut off."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in start
 
 
 def _jsonl(file: Path, field: str, counts: Counter[str]) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ostinato.data.policies import encoded
 from ostinato.errors import DataError
 from ostinato.study.bos import BOS, entries, find_bos, size, walk
 
@@ -90,8 +92,8 @@ class Vocabulary:
         return int(self.token_bytes[self.engine.encode("a", add_special_tokens=False).ids].sum()) - 1
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without BOS."""
-        return self.encode_all([text])[0].tolist()
+        """The ids of a text, without BOS. A lone surrogate (a byte of a command line that is not UTF-8) becomes U+FFFD, as in a corpus."""
+        return self.encode_all([encoded(text, Counter()).decode()])[0].tolist()
 
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, without BOS, uint32, on all cores. A long text is cut where the split of words would cut it anyway."""
