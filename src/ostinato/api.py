@@ -191,7 +191,7 @@ def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
     """Every run in the store: fingerprint, arm, seed, state, tokens."""
     rows = []
     for folder in open_store(store).runs():
-        status, given = folder.status(), (folder.record() or {}).get("given") or {}
+        status, given = folder.status(), folder.given()
         rows.append(
             {
                 "run": folder.path.name[:12],
@@ -236,7 +236,7 @@ def generate(
     run: str, prompt: str = "", tokens: int = 100, temperature: float = 0.8, seed: int = 0, store: Path | str | None = None
 ) -> str:
     """The prompt and `tokens` more tokens, from the newest checkpoint of a run."""
-    from ostinato.launch.load import load_run
+    from ostinato.measure.load import load_run
 
     decoder, prepared = load_run(find_run(run, store))
     from ostinato.model import generate as continue_ids

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from ostinato.analysis import results_table
 from ostinato.launch import due, run_study
-from ostinato.launch.load import load_run
 from ostinato.measure.check import check
+from ostinato.measure.load import load_run
 from ostinato.store import Store
 
 pytestmark = pytest.mark.xdist_group("launch end to end")  # they share one finished study

@@ -1,4 +1,5 @@
-"""Which runs are due: missing, unfinished, failed, or not measured at every point; the reference arm first, then the longest; contingent ones only by name."""
+"""Which runs are due: missing, unfinished, failed, or not measured at every point; the reference arm's first, then the longest;
+contingent ones only by name."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ostinato.ledger.plan import plan
-from ostinato.report import PlanSheet, Results, results_text
+from ostinato.report import PlanSheet, Results
 from ostinato.report.numbers import human
 from ostinato.report.plan import also_equal, always_equal, cost_table, matched_table
 from ostinato.report.tables import Cell, Column, Row, Table, to_rich
@@ -58,7 +58,7 @@ def test_rows_are_json(filled, study):
 
 
 def test_notebook_shows_the_same_rows(filled, study):
-    html = results_text(study, filled)._repr_html_()
+    html = Results(study, filled)._repr_html_()
     assert html.count("<tr") == 1 + 4 + 2 and "better by" in html and "<script" not in html
     html = PlanSheet(plan(study))._repr_html_()
     assert "1.90×" in html and "one learning rate" in html and html.count("<table") == 2

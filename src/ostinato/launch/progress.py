@@ -65,7 +65,7 @@ class Display:
     def found(self, reused: Sequence[Job], due: Sequence[Job], slots: int) -> None:
         """What there is to do, and what was found done already."""
         if reused:
-            others = [job for job in reused if (job.folder.record().get("given") or {}).get("study") not in (None, self.study.name)]
+            others = [job for job in reused if job.folder.given().get("study") not in (None, self.study.name)]
             shared = f", {len(others)} of them for another study" if others else ""
             self.message(f"{_runs(len(reused))} found done already{shared}: {_names(reused)}")
         if due:

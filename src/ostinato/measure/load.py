@@ -34,6 +34,12 @@ def load_text(folder: RunFolder, cache: Path | None = None) -> Prepared:
     return prepared
 
 
+def load_run(folder: RunFolder, tokens: int | None = None, cache: Path | None = None) -> tuple[Decoder, Prepared]:
+    """The decoder after `tokens` of training (default: the newest checkpoint) and the text of the run. Raises as the two parts do."""
+    prepared = load_text(folder, cache)
+    return load_decoder(folder, prepared, tokens), prepared
+
+
 def load_decoder(folder: RunFolder, prepared: Prepared, tokens: int | None = None, device: str = "cpu") -> Decoder:
     """The decoder after training on `tokens` (default: the newest checkpoint). Raises StoreError when there is no such checkpoint."""
     points = folder.checkpoints()

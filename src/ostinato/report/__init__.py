@@ -10,7 +10,7 @@ from typing import Any
 
 _WHERE = {
     "Cell": "tables", "Column": "tables", "PlanSheet": "plan", "Results": "results", "Row": "tables", "Table": "tables",
-    "results_text": "results", "to_rich": "tables", "write_report": "write",
+    "to_rich": "tables", "write_report": "write",
 }  # fmt: skip
 __all__ = list(_WHERE)
 

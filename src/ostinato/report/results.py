@@ -215,8 +215,3 @@ class Results:
 
     def _repr_html_(self) -> str:
         return notebook(self.table())
-
-
-def results_text(study: Study, store: Store) -> Results:
-    """The results as something rich can print."""
-    return Results(study, store)

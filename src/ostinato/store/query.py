@@ -76,7 +76,7 @@ def _help() -> str:
 
 def identity(folder: RunFolder) -> dict[str, Any]:
     """The arm, the seed and the study under which a run was first trained."""
-    given = folder.record().get("given") or {}
+    given = folder.given()
     return {"run": folder.name, "arm": given.get("arm"), "seed": given.get("seed"), "study": given.get("study")}
 
 
@@ -168,18 +168,10 @@ def _results(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool
         for version in folder.versions():
             for (arm, seed), fingerprint in version.runs.items():
                 run = store.run(fingerprint, version.evaluation(arm))
-                who = {
-                    "study": folder.name,
-                    "version": version.name,
-                    "arm": arm,
-                    "seed": seed,
-                    "run": run.name,
-                    "evaluation": run.evaluation,
-                }
+                who = {"study": folder.name, "version": version.name, "arm": arm, "seed": seed, "run": run.name}
                 for footer in points.get((run.name, run.evaluation), []):
-                    rows.append(
-                        {**who, "evaluation": run.evaluation, **footer, **rates(footer["sum_nats"], footer["targets"], footer["bytes"])}
-                    )
+                    values = rates(footer["sum_nats"], footer["targets"], footer["bytes"])
+                    rows.append({**who, "evaluation": run.evaluation, **footer, **values})
     types = {name: pa.int64() for name in ("seed", "tokens", "targets", "bytes")}
     _register(connection, "results", rows, types | {name: pa.float64() for name in ("nats", "bits_per_byte", "perplexity")})
 
