@@ -13,7 +13,7 @@ WINDOWS = {"pattern": "L"}
 def against(make_arm):
     def against(change, base=None, **recipe):
         ledgers = [
-            account(make_arm("base", layers=4, **(base or {})), 100),
+            account(make_arm("base", **{"layers": 4, **(base or {})}), 100),
             account(make_arm("arm", recipe=recipe, **{"layers": 4, **change}), 100),
         ]
         return compare(ledgers, "base")["arm"]
@@ -39,6 +39,15 @@ def test_the_stack_twice(against):
     assert axes(comparison)["effective depth"].ratio == 2 and str(axes(comparison)["effective depth"]) == "effective depth: 2 times"
     assert str(axes(comparison)["schedule"]) == "schedule: 1..4 1..4, not 1..4"
     assert {"parameters", "tokens", "injection", "positions", "learning rate", "tokenizer"} <= set(comparison.equal)
+
+
+def test_a_fixed_state_is_no_byte_a_token(against):
+    mixed = {"layers": ["gdn", "gqa"], "heads": 2}
+    comparison = against({"layers": ["gqa", "gqa"], "heads": 2}, mixed)
+    assert axes(comparison)["cache bytes per token"].ratio == 2
+    assert str(axes(comparison)["cache bytes at any length"]) .startswith("cache bytes at any length: 0, not ")
+    turned = against(mixed, {"layers": ["gqa", "gqa"], "heads": 2})
+    assert str(axes(turned)["cache bytes at any length"]).endswith(", not 0")
 
 
 def test_two_scalars_more_are_about_equal(against):

@@ -31,7 +31,8 @@ class Axis:
         if self.ratio is None:
             return f"{self.name}: {self.value}" if self.relation == "equal" else f"{self.name}: {self.value}, not {self.reference}"
         if self.relation == "differs":
-            return f"{self.name}: {self.ratio:.3g} times"
+            plain = f"{self.name}: {self.value:,.0f}, not {self.reference:,.0f}"
+            return f"{self.name}: {self.ratio:.3g} times" if self.value and self.reference else plain
         return f"{self.name}: {self.relation}"
 
 
@@ -105,5 +106,6 @@ def costs(ledger: Ledger) -> dict[str, float]:
         "effective depth": ledger.effective_depth,
         "unique layers": ledger.unique_layers,
         "training memory": ledger.memory_total,
-        "cache bytes per token": ledger.cache_bytes_per_token + ledger.cache_bytes_fixed,
+        "cache bytes per token": ledger.cache_bytes_per_token,
+        "cache bytes at any length": ledger.cache_bytes_fixed,  # states of linear attention and convolutions
     }
