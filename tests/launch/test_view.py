@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from rich.console import Console
 
@@ -50,11 +52,14 @@ def test_shares_and_counts():
     assert StudyView((), 0.0, 0.0, 0.0, 0.0).share == 1.0
 
 
+def drawn(view):
+    console = Console(width=120, force_terminal=True, color_system=None, record=True, file=io.StringIO())
+    console.print(bars(view))
+    return console.export_text()
+
+
 def test_bars_show_speed_loss_and_time_left():
-    console = Console(width=120, force_terminal=True, color_system=None, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(bars(VIEW))
-    shown = console.export_text()
-    console.file.close()
+    shown = drawn(VIEW)
     for part in (
         "plain, seed 1",
         "50%",
@@ -68,6 +73,11 @@ def test_bars_show_speed_loss_and_time_left():
     ):
         assert part in shown
     assert "twice" not in shown, "only running runs have a bar"
+
+
+def test_measuring_is_said_instead_of_a_speed():
+    view = StudyView((RunView("plain", 1, "running", 1000, 1000, 3.25, 1234.5, 61.0, measuring=0.4),), 1.0, 2.0, 60.0, None)
+    assert "measuring 40%" in drawn(view) and "tokens/s" not in drawn(view) and "1:01 left" in drawn(view)
 
 
 def test_a_line_says_the_same():

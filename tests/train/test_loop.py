@@ -279,6 +279,17 @@ def test_progress_says_what_is_left(run, small_arm, monkeypatch, tmp_path):
     assert late["seconds_left"] >= (1280 - late["tokens"]) / late["tokens_per_s"] > 0
 
 
+def test_progress_says_how_far_a_measurement_is(run, small_arm, monkeypatch):
+    written, genuine = [], RunFolder.write_progress
+    monkeypatch.setattr(session, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(RunFolder, "write_progress", lambda self, progress: (written.append(progress), genuine(self, progress)))
+    run(small_arm())
+    shares = [progress["measuring"] for progress in written if progress["tokens"] == 1280 and progress["measuring"] is not None]
+    assert shares == sorted(shares) and 0 < shares[0] < shares[-1] == 1, "both parts are one measurement"
+    assert all(progress["seconds_left"] >= 0 for progress in written if progress["measuring"])
+    assert written[-1]["measuring"] is None
+
+
 def test_progress_is_not_written_more_often_than_it_must(run, small_arm, monkeypatch):
     written, genuine = [], RunFolder.write_progress
     monkeypatch.setattr(session, "WRITE_SECONDS", 3600.0)

@@ -43,9 +43,10 @@ class Job:
         """FLOPs of the whole run, measurements included."""
         return self.ledger.flops_total + len(self.points) * self.point_flops
 
-    def work_done(self, tokens: int) -> float:
-        """FLOPs of the run up to `tokens`, with the measurements before that."""
-        return self.ledger.flops_per_token * tokens + self.point_flops * sum(point < tokens for point in self.points)
+    def work_done(self, tokens: int, measuring: float | None = None) -> float:
+        """FLOPs of the run up to `tokens`, with the measurements before that and the share `measuring` of the one there."""
+        measured = sum(point < tokens for point in self.points) + (measuring or 0.0)
+        return self.ledger.flops_per_token * tokens + self.point_flops * measured
 
     def state(self) -> str:
         """done, unmeasured (trained, but not at every point measured), or the state of its folder: new, running, stopped, failed."""

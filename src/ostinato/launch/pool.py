@@ -186,7 +186,9 @@ class Pool:
                 continue
             worker = by_run.get(job.fingerprint)
             progress = worker.progress() if worker else {}
-            reached = job.work_done(int(progress.get("tokens") or 0)) if progress else worker.began_at if worker else 0.0
+            reached = worker.began_at if worker else 0.0
+            if progress:
+                reached = job.work_done(int(progress.get("tokens") or 0), progress.get("measuring"))
             done += reached
             if worker:
                 gained, elapsed = reached - worker.began_at, now - worker.started
@@ -210,8 +212,9 @@ class Pool:
         said, total = progress or {}, job.ledger.tokens
         tokens = total if state in ("done", "reused") else int(said.get("tokens") or 0)
         return RunView(
-            job.arm.name, job.seed, state, tokens, total, said.get("loss"), said.get("tokens_per_s"), said.get("seconds_left"), error
-        )
+            job.arm.name, job.seed, state, tokens, total, said.get("loss"), said.get("tokens_per_s"), said.get("seconds_left"), error,
+            said.get("measuring"),
+        )  # fmt: skip
 
     def outcome(self, command: str) -> Outcome:
         """What became of every run that was asked for."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 30.0
 MOST_BARS = 16
+MUCH_MEASURING = 0.5  # of the work: more than that is said
 
 
 class Display:
@@ -71,6 +72,9 @@ class Display:
         if due:
             at_once = f", {slots} at a time" if slots < len(due) else ""
             self.message(f"{_runs(len(due))} due{at_once}: {_names(due)}")
+            share = sum(len(job.points) * job.point_flops for job in due) / sum(job.work for job in due)
+            if share > MUCH_MEASURING:
+                self.message(f"measuring is {share:.0%} of the work; with `evaluate: {{targets: 100k}}` or fewer points it is less")
         elif not reused:
             self.message("no run is due: every arm is contingent and none was named (--arm)")
 
@@ -150,8 +154,11 @@ def line(view: StudyView) -> str:
 
 
 def _facts(run: RunView) -> list[str]:
-    """share, tokens/s, loss, time left."""
-    return [f"{run.tokens / max(1, run.tokens_total):.0%}", f"{run.tokens_per_s:,.0f} tokens/s" if run.tokens_per_s else "starting",
+    """share, tokens/s or that it is measured, loss, time left."""
+    pace = f"{run.tokens_per_s:,.0f} tokens/s" if run.tokens_per_s else "starting"
+    if run.measuring is not None:
+        pace = f"measuring {run.measuring:.0%}"
+    return [f"{run.tokens / max(1, run.tokens_total):.0%}", pace,
             f"loss {run.loss:.3f}" if run.loss is not None else "", f"{duration(run.seconds_left)} left"]  # fmt: skip
 
 

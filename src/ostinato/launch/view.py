@@ -11,7 +11,10 @@ STATES = ("waiting", "running", "elsewhere", "done", "reused", "failed", "stoppe
 
 @dataclass(frozen=True)
 class RunView:
-    """One run. state: one of STATES (elsewhere: another process works on it; reused: it was done before). None: not known yet."""
+    """One run. state: one of STATES (elsewhere: another process works on it; reused: it was done before). None: not known yet.
+
+    measuring: the share of the losses at this point that is measured, while it is not training.
+    """
 
     arm: str
     seed: int
@@ -22,6 +25,7 @@ class RunView:
     tokens_per_s: float | None = None
     seconds_left: float | None = None
     error: str | None = None
+    measuring: float | None = None
 
     @property
     def name(self) -> str:

@@ -44,17 +44,20 @@ class Evaluations:
         done = set(self.folder.measured())
         return [tokens for tokens in self.points if any((part, tokens) not in done for part in MEASURED)]
 
-    def measure(self, decoder: Decoder, tokens: int, wait: Callable[[], None]) -> float | None:
+    def measure(self, decoder: Decoder, tokens: int, told: Callable[[float], None]) -> float | None:
         """Measure what is missing at `tokens` and store it; nats per token of the validation part if it was measured now.
 
-        wait: called between batches, so that a long measurement shows that it is alive.
+        told: called between batches with the share that is measured, so that a long measurement shows how far it is.
         """
         self.folder.write_evaluation(self.evaluate.model_dump(mode="json"))
         began, done, nats = time.monotonic(), set(self.folder.measured()), None
-        for part, wanted in self.targets.items():
-            if (part, tokens) in done:
-                continue
-            losses = measure_losses(decoder, wanted, self.evaluate.batch, self.arm.data.document_mask, self.bos, progress=lambda *_: wait())
+        parts = {part: wanted for part, wanted in self.targets.items() if (part, tokens) not in done}
+        before, every = 0, max(1, sum(map(len, parts.values())))
+        for part, wanted in parts.items():
+            mask = self.arm.data.document_mask
+            losses = measure_losses(decoder, wanted, self.evaluate.batch, mask, self.bos,
+                                    lambda scored, _, before=before: told((before + scored) / every))  # fmt: skip
+            before += len(wanted)
             self.folder.write_losses(part, tokens, losses, wanted)
             if part == "validation":
                 nats = summary(losses, wanted.bytes).nats_per_token

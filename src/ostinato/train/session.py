@@ -159,7 +159,8 @@ class Session:
 
     def _measure(self, tokens: int) -> None:
         if tokens in self.evaluations.missing():
-            nats = self.evaluations.measure(self.trainer.decoder, tokens, self._write_progress)
+            began = time.monotonic()
+            nats = self.evaluations.measure(self.trainer.decoder, tokens, lambda share: self._write_progress(measuring=(share, began)))
             if nats is not None:
                 self.board.validation(nats, self.trainer.step_number)
 
@@ -199,15 +200,19 @@ class Session:
     def _tokens_per_s(self) -> float:
         return self.steps.tokens_per_step * len(self.recent) / sum(self.recent) if self.recent else 0.0
 
-    def _write_progress(self, now: bool = False) -> None:
-        """Where the run is, at most twice a second unless it must be now."""
+    def _write_progress(self, now: bool = False, measuring: tuple[float, float] | None = None) -> None:
+        """Where the run is, at most twice a second unless it must be now.  measuring: the share that is measured, and when it began."""
         clock, trainer = time.monotonic(), self.trainer
         if not now and clock - self.last_written < WRITE_SECONDS:
             return
         self.last_written = clock
-        speed, left = self._tokens_per_s(), None
-        if speed:
+        speed, left, share = self._tokens_per_s(), None, None
+        untrained = self.steps.tokens - trainer.tokens
+        if speed or not untrained:
             ahead = sum(point > trainer.tokens for point in self.evaluations.points)
-            left = (self.steps.tokens - trainer.tokens) / speed + ahead * (self.evaluations.seconds or 0.0)
+            left = (untrained / speed if untrained else 0.0) + ahead * (self.evaluations.seconds or 0.0)
+        if measuring:
+            share, began = measuring
+            left = None if left is None or not share else left + (clock - began) * (1 - share) / share
         place = {"step": trainer.step_number, "steps": self.steps.steps, "tokens": trainer.tokens, "total": self.steps.tokens}
-        self.folder.write_progress(place | {"loss": self.loss, "tokens_per_s": speed, "seconds_left": left})
+        self.folder.write_progress(place | {"loss": self.loss, "tokens_per_s": speed, "seconds_left": left, "measuring": share})
