@@ -90,6 +90,8 @@ def test_report_check_query_generate_list_draw(folder):
     assert "done" in ostinato("list", "--runs", cwd=folder)
     assert "1..2" in ostinato("draw", "tiny.yaml", "--arm", "twice", cwd=folder)
     ostinato("draw", "1 (2 3)x3 4", "--layers", "4", "--svg", "s.svg", cwd=folder)
+    for schedule in ("1..2 (3..4)x3 1x7", "[4,2,1,1]"):
+        assert ostinato("draw", schedule, cwd=folder) == ostinato("draw", schedule, "-n", "4", cwd=folder)
     assert (folder / "s.svg").read_text().startswith("<svg")
 
 

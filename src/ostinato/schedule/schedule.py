@@ -36,7 +36,7 @@ class Schedule:
         at = max(self.text.find("{r}"), 0) + 1
         if self.free and passes is None:
             raise ScheduleError(self.text, at, "{r} has no value", "the number of passes is fixed before a run",
-                                "set `passes: 2` next to the schedule")  # fmt: skip
+                                "set `passes: 2` next to the schedule (`ostinato draw`: --passes 2)")  # fmt: skip
         if not self.free and passes is not None:
             raise ScheduleError(self.text, 1, f"{passes} passes of what?", "`passes` is the value of {r}, and there is none here",
                                 "write (…)x{r} around what repeats, or leave `passes` out")  # fmt: skip
