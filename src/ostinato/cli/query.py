@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def query(
-        sql: Annotated[str, typer.Argument(metavar="SQL", help="Such as: select arm, seed, nats from results")],
+        sql: Annotated[str, typer.Argument(metavar="SQL", help="Such as: select arm, seed, nats from results. Columns: describe results")],
         held_out: Annotated[bool, typer.Option("--held-out", help="Show the held-out part too; the log of every study says so.")] = False,
         store: StorePath = None,
         limit: Annotated[int, typer.Option("--limit", min=1, help="Rows shown in the table (JSON prints all).")] = 100,
@@ -29,12 +29,21 @@ def register(app: typer.Typer) -> None:
             return
         from rich.console import Console
         from rich.markup import escape
+        from rich.measure import Measurement
         from rich.table import Table
 
-        table = Table(*map(escape, answer.columns))
-        for row in answer.rows[:limit]:
-            table.add_row(*["" if value is None else escape(str(value)) for value in row])
         console = Console(highlight=False)
-        console.print(table)
+        cells = [["" if value is None else escape(str(value)) for value in row] for row in answer.rows[:limit]]
+        table = Table(*map(escape, answer.columns))
+        for row in cells:
+            table.add_row(*row)
+        if Measurement.get(console, console.options.update(max_width=10**6), table).maximum <= console.width:
+            console.print(table)
+        else:  # a row is a block: no name or number is cut
+            for row in cells:
+                block = Table.grid(padding=(0, 2, 0, 0))
+                for name, cell in zip(answer.columns, row, strict=True):
+                    block.add_row(escape(name), cell)
+                console.print(block, "")
         if len(answer.rows) > limit:
             console.print(f"{limit} of {len(answer.rows)} rows; --limit {len(answer.rows)} shows all")
