@@ -50,6 +50,15 @@ def test_every_shipped_plan_fits_the_terminal(name, width):
     assert all(" ".join(warning.split()) in " ".join(text.split()) for warning in sheet.plan.warnings)
 
 
+def test_a_prompt_shows_the_table(filled, study):
+    assert "What each arm costs" in repr(PlanSheet(plan(study))) and "a floor" in repr(Results(study, filled))
+
+
+def test_a_plan_says_how_many_runs():
+    assert "8 runs (4 arms, 2 seeds each)" in " ".join(printed(PlanSheet(plan(load_study("quickstart"))), 100).split())
+    assert "contingent arm" in printed(PlanSheet(plan(load_study("loop2", size="paper"))), 200)
+
+
 def test_rows_are_json(filled, study):
     rows = json.loads(json.dumps(Results(study, filled).rows(), allow_nan=False))
     assert [row["arm"] for row in rows] == ["plain", "early", "twice", "deep"] and rows[2]["gain"] > 0

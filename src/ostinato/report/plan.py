@@ -11,7 +11,7 @@ from ostinato.ledger.plan import Plan
 from ostinato.ledger.settings import schedule_words
 from ostinato.report import numbers
 from ostinato.report.page import notebook
-from ostinato.report.tables import Cell, Column, Row, Table, to_rich
+from ostinato.report.tables import Cell, Column, Row, Table, as_text, to_rich
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -140,7 +140,9 @@ def budget_line(plan: Plan) -> str:
     if len(budgets) > 1:
         return "Arms are trained on different numbers of tokens (see the table)."
     tokens, steps, per_step = next(iter(budgets))
-    line = f"Every arm: {numbers.exact(tokens)} tokens in {numbers.several(steps, 'step')} of {numbers.exact(per_step)}"
+    contexts = {ledger.arm.recipe.context for ledger in plan.ledgers}
+    rows = f", rows of {numbers.exact(next(iter(contexts)))}" if len(contexts) == 1 else ""
+    line = f"Every arm: {numbers.exact(tokens)} tokens in {numbers.several(steps, 'step')} of {numbers.exact(per_step)}{rows}"
     extents = {(ledger.epochs, ledger.first_pass_ends, ledger.words) for ledger in plan.ledgers}
     epochs, ends, words = next(iter(extents))
     if len(extents) > 1 or epochs is None or ends is None:
@@ -149,7 +151,19 @@ def budget_line(plan: Plan) -> str:
     return f"{line}: {epochs:.2f} passes over a text of {numbers.exact(ends)} tokens{said}."
 
 
-@dataclass(frozen=True)
+def runs_line(plan: Plan) -> str:
+    """How many runs there will be, and what training them costs together. Contingent arms are run only when they are named."""
+    asked = [ledger for ledger in plan.ledgers if ledger.arm.contingent is None]
+    seeds = {ledger.arm.seeds for ledger in asked}
+    each = f", {numbers.several(len(next(iter(seeds))), 'seed')} each" if len(seeds) == 1 else ""
+    later = len(plan.ledgers) - len(asked)
+    named = f"; {numbers.several(later, 'contingent arm')} more when named with --arm" if later else ""
+    total = sum(len(ledger.arm.seeds) * ledger.flops_total for ledger in asked)
+    runs = numbers.several(sum(len(ledger.arm.seeds) for ledger in asked), "run")
+    return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{named}): {numbers.power(total)} FLOPs of training in all."
+
+
+@dataclass(frozen=True, repr=False)
 class PlanSheet:
     """A plan to look at: printed by rich, shown in a notebook. `rows()` gives the exact numbers."""
 
@@ -158,6 +172,9 @@ class PlanSheet:
     def rows(self) -> list[dict[str, Any]]:
         """One object an arm, plain values for JSON."""
         return self.plan.rows()
+
+    def __repr__(self) -> str:
+        return as_text(self)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[RenderableType]:
         from rich.padding import Padding
@@ -170,6 +187,7 @@ class PlanSheet:
         yield to_rich(cost_table(plan), options.max_width)
         yield Text("")
         yield Text(budget_line(plan))
+        yield Text(runs_line(plan))
         for note in (CONVENTION, MEMORY):
             yield Text(note, style="dim")
         yield Text("")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ostinato.analysis import ArmResult, OverSeeds, Paired, results_table
 from ostinato.report import numbers
 from ostinato.report.page import notebook
-from ostinato.report.tables import Cell, Column, Row, Table, Tone, to_rich
+from ostinato.report.tables import Cell, Column, Row, Table, Tone, as_text, to_rich
 from ostinato.store import Store
 from ostinato.study.records import Study
 
@@ -177,7 +177,7 @@ def _notes(results: Sequence[ArmResult]) -> Iterator[str]:
             yield f"{result.name}: {result.problem}."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """The results of a study as the store has them now. Printed by rich, shown in a notebook; `rows()` gives every number exactly."""
 
@@ -197,6 +197,9 @@ class Results:
     def table(self) -> Table:
         """What is printed and shown."""
         return results_rows(self.arms, self.study.reference, self.part)
+
+    def __repr__(self) -> str:
+        return as_text(self)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[RenderableType]:
         from rich.text import Text

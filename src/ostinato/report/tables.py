@@ -7,7 +7,7 @@ decided in `plan.py` and `results.py`; here is only how it looks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -92,6 +92,16 @@ def _in_two_lines(label: str) -> str:
         return label
     best = min(places, key=lambda place: max(place, len(label) - place - 1))
     return f"{label[:best]}\n{label[best + 1 :]}"
+
+
+def as_text(thing: Any) -> str:
+    """What rich prints of a thing, without colour: its repr where there is neither rich nor a notebook."""
+    from rich.console import Console
+
+    console = Console(color_system=None, force_jupyter=False, highlight=False)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get().rstrip("\n")
 
 
 def to_rich(table: Table, width: int | None = None) -> RichTable:
