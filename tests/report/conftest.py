@@ -99,6 +99,11 @@ def fill_store():
 
 
 @pytest.fixture
+def make_targets():
+    return targets_of
+
+
+@pytest.fixture
 def make_study(tmp_path):
     """A study from text, its file named after it."""
 

@@ -65,6 +65,12 @@ def test_answer_of_a_finished_study(filled, study):
     assert told.cautions[1] == "Every arm is below every floor (the simple models in the table)."
 
 
+@pytest.mark.parametrize(("count", "warned"), [(9, True), (10, False)])
+def test_few_documents_are_a_caution(store, study, fill_store, make_targets, count, warned):
+    fill_store(store, study, targets=make_targets(documents=count))
+    assert any(line.startswith(f"An interval over {count} documents says little") for line in said(store, study).cautions) == warned
+
+
 def test_answer_counts_better_worse_and_equal(store, study, fill_store):
     fill_store(store, study, gains={"early": -0.05, "twice": 0.0, "deep": 0.08})
     told = said(store, study)

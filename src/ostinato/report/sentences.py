@@ -13,6 +13,7 @@ from ostinato.report.results import STATE_WORDS, verdict
 from ostinato.study.records import Study
 
 MOST = 4  # sentences about single arms; the table has all of them
+FEW_DOCUMENTS = 10  # with fewer an interval over documents says little
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,10 @@ def _cautions(results: Sequence[ArmResult], compared: Sequence[ArmResult]) -> li
     if numbers_of_seeds and max(numbers_of_seeds) < 3:
         what = {(1,): "One seed is", (2,): "Two seeds are"}.get(tuple(numbers_of_seeds), "One or two seeds are")
         found.append(f"{what} weak evidence: for a claim about an architecture the seed is the unit.")
+    documents = min((result.pairing.documents for result in compared if result.pairing), default=FEW_DOCUMENTS)
+    if documents < FEW_DOCUMENTS:
+        held = numbers.several(documents, "document")
+        found.append(f"An interval over {held} says little about other text; `separator` in the study splits long files into more.")
     found += _floors({result.name: result.below_floors for result in results})
     states = Counter(STATE_WORDS.get(run.state, run.state) for result in results for run in result.runs if run.state != "not asked")
     total = states.total()
