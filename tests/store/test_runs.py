@@ -130,6 +130,16 @@ def test_unknown_points_and_parts(store, targets):
         folder.write_losses("test", 7, np.ones(20), targets)
 
 
+@pytest.mark.parametrize(("name", "key"), [("record.json", "'given'"), ("status.json", "'state'")])
+def test_a_file_that_lacks_what_it_must_say_is_named(store, name, key):
+    folder = store.run(FINGERPRINT)
+    folder.write_record({}, {}, {})
+    (folder.path / name).write_text("{}")
+    with pytest.raises(StoreError, match=f"it lacks {key}") as caught:
+        (folder.record if name == "record.json" else folder.status)()
+    assert f"delete {folder.path / name}" in caught.value.fix
+
+
 @pytest.mark.parametrize("name", ["record.json", "status.json", "progress.json", "losses/default/validation/7.parquet", "steps.parquet"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"\xff" * len(data)])
 def test_a_torn_file_is_named_with_how_to_mend_it(store, targets, name, damage):

@@ -97,11 +97,21 @@ def test_any_name_is_one_folder_inside_the_store(store, name):
     assert [found.name for found in store.studies()] == [name]
 
 
-def test_a_torn_version_is_named(store):
-    version = store.study_folder("tiny").write(make_study(), RUNS)
-    (version.path / "study.json").write_text('{"study": ')
-    with pytest.raises(StoreError, match=r"study\.json cannot be read"):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: '{"study": ',
+        lambda content: "{}",
+        lambda content: json.dumps(content | {"study": content["study"] | {"key of another version": 1}}),
+        lambda content: json.dumps(content | {"runs": [{"arm": "plain"}]}),
+    ],
+)
+def test_a_torn_version_is_named(store, damage):
+    file = store.study_folder("tiny").write(make_study(), RUNS).path / "study.json"
+    file.write_text(damage(json.loads(file.read_text())))
+    with pytest.raises(StoreError, match=r"study\.json cannot be read") as caught:
         store.study_folder("tiny").versions()
+    assert caught.value.fix
 
 
 def test_events_skip_a_line_torn_by_a_crash(store):

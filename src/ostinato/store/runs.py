@@ -123,7 +123,7 @@ class RunFolder:
         """The keys given, resolved, environment, sessions, written. Raises StoreError when there is none or it is torn."""
         path = self.path / "record.json"
         try:
-            return read_json(path, f"delete {path} and give `ostinato run` again: it is written anew")
+            return read_json(path, f"delete {path} and give `ostinato run` again: it is written anew", ("given", "resolved", "sessions"))
         except FileNotFoundError:
             raise StoreError(
                 f"no run in {self.path}", "a run has a record.json", '`ostinato query "select * from runs"` lists the runs'
@@ -147,7 +147,7 @@ class RunFolder:
         """{"state": ...} and more. A run that says running and that no process holds was killed: it counts as stopped, `killed` is true."""
         path = self.path / "status.json"
         try:
-            status = read_json(path, f"delete {path} and give `ostinato run` again")
+            status = read_json(path, f"delete {path} and give `ostinato run` again", ("state",))
         except FileNotFoundError:
             return {"state": "new"}
         if status["state"] == "running" and not self.in_use():

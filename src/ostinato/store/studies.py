@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from ostinato.files import lock, new_folder
-from ostinato.store.tables import now, read_json, write_json
+from ostinato.store.tables import now, read_json, torn, write_json
 from ostinato.study.fingerprint import fingerprint
 from ostinato.study.records import Evaluate, Study
 
@@ -142,6 +142,11 @@ def folder_name(study: str) -> str:
 
 
 def _read_version(path: Path) -> StudyVersion:
-    content = read_json(path / "study.json", _MEND)
-    runs = {(row["arm"], row["seed"]): row["run"] for row in content["runs"]}
-    return StudyVersion(path, content["written"], Study.model_validate(content["study"]), content["study_hash"], runs)
+    file = path / "study.json"
+    content = read_json(file, _MEND, ("written", "study", "study_hash", "runs"))
+    try:
+        runs = {(row["arm"], row["seed"]): row["run"] for row in content["runs"]}
+        study = Study.model_validate(content["study"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise torn(file, str(error).splitlines()[0], _MEND) from None
+    return StudyVersion(path, content["written"], study, content["study_hash"], runs)

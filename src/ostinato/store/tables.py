@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ def write_json(path: Path, content: Any, flush: bool = True) -> None:
     write_atomic(path, as_json(content) + "\n", flush)
 
 
-def read_json(path: Path, mend: str) -> dict[str, Any]:
-    """The JSON object in `path`. Raises StoreError, with `mend` as the next step, when it is torn; FileNotFoundError without one."""
+def read_json(path: Path, mend: str, keys: Collection[str] = ()) -> dict[str, Any]:
+    """The JSON object in `path`, which has `keys`. Raises StoreError, with `mend` as the next step, when it is torn.
+
+    Raises FileNotFoundError when there is none.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
@@ -44,6 +48,8 @@ def read_json(path: Path, mend: str) -> dict[str, Any]:
         raise torn(path, error, mend) from None
     if not isinstance(content, dict):
         raise torn(path, f"it holds a {type(content).__name__}, not an object", mend)
+    if missing := [key for key in keys if key not in content]:
+        raise torn(path, f"it lacks {', '.join(map(repr, missing))}", mend)
     return content
 
 
