@@ -141,6 +141,9 @@ def test_a_new_point_of_a_done_run_starts_from_the_checkpoint_before_it(run, sma
     assert caplog.text == ""
     assert ("validation", 704) in folder.measured()
     same_run(whole, folder)
+    assert folder.status()["tokens"] == 1280, "a run that is done is at its end, also when a session came for a point on the way"
+    told = folder.progress()
+    assert (told["step"], told["tokens"], told["seconds_left"], told["loss"]) == (20, 1280, 0, whole.progress()["loss"])
 
 
 def test_a_new_point_without_checkpoints_starts_from_the_beginning(run, small_arm):

@@ -35,7 +35,8 @@ def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device:
             session = Session(request, prepared, folder, evaluations, machine, safety_seconds, tensorboard)
             with contextlib.closing(session):
                 state = session.work(stop or (lambda: False), on_step or (lambda record: None))
-            folder.set_status(state, tokens=session.trainer.tokens, seconds=folder.training_seconds())
+            tokens = session.steps.tokens if state == "done" else session.trainer.tokens
+            folder.set_status(state, tokens=tokens, seconds=folder.training_seconds())
             return state
         except Exception as error:
             with contextlib.suppress(OSError):

@@ -87,7 +87,7 @@ class Session:
             self._measure(goal)
         self.folder.finish_steps()
         self._prune()
-        self._write_progress(now=True)
+        self._write_end()
         log.info("done: %s tokens in %.0f s of training", f"{self.steps.tokens:,}", self.folder.training_seconds() or 0.0)
         return "done"
 
@@ -199,6 +199,13 @@ class Session:
 
     def _tokens_per_s(self) -> float:
         return self.steps.tokens_per_step * len(self.recent) / sum(self.recent) if self.recent else 0.0
+
+    def _write_end(self) -> None:
+        """The run is at its end, wherever this session stands: it may have come only for points that were not measured."""
+        steps = self.steps
+        loss = self.loss if self.trainer.step_number == steps.steps and self.loss is not None else self.logged.get(steps.steps)
+        place = {"step": steps.steps, "steps": steps.steps, "tokens": steps.tokens, "total": steps.tokens}
+        self.folder.write_progress(place | {"loss": loss, "tokens_per_s": self._tokens_per_s(), "seconds_left": 0.0, "measuring": None})
 
     def _write_progress(self, now: bool = False, measuring: tuple[float, float] | None = None) -> None:
         """Where the run is, at most twice a second unless it must be now.  measuring: the share that is measured, and when it began."""
