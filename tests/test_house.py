@@ -66,7 +66,8 @@ def test_imports_point_one_way(module):
 
 def test_a_wrong_import_is_found(tmp_path):
     room = tmp_path / "ledger.py"
-    room.write_text("from ostinato.study import records\n\ndef late():\n    from ostinato.model.decoder import build\n    import ostinato.api\n")
+    late = "def late():\n    from ostinato.model.decoder import build\n    import ostinato.api\n"
+    room.write_text("from ostinato.study import records\n\n" + late)
     assert imported(room) == [(1, "ostinato.study"), (4, "ostinato.model.decoder"), (5, "ostinato.api")]
     room = SOURCE / "ostinato" / "ledger" / "account.py"
     assert against_the_order("ostinato.schedule.terms", room)  # the ledger's imports would be wrong in the schedule's room

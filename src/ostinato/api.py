@@ -180,6 +180,16 @@ def new(path: Path | str, force: bool = False) -> Path:
     return path
 
 
+def keys(search: str = "") -> list[dict[str, str]]:
+    """Every key of a study file whose name or help contains `search`: key, values, default, help. Raises StudyError when none does."""
+    from ostinato.study.reference import keys as every_key
+
+    found = [row for row in every_key() if search.lower() in f"{row['key']} {row['help']}".lower()]
+    if not found:
+        raise StudyError(f"no key is about {search!r}", "keys are searched by name and help", "ostinato keys   lists all of them")
+    return found
+
+
 def list_studies() -> list[dict[str, Any]]:
     """The shipped studies with what they ask."""
     from ostinato.study import shipped
@@ -188,7 +198,7 @@ def list_studies() -> list[dict[str, Any]]:
 
 
 def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
-    """Every run in the store: fingerprint, arm, seed, state, tokens."""
+    """Every run in the store: fingerprint, arm, seed, state, tokens; by study, arm and seed."""
     rows = []
     for folder in open_store(store).runs():
         status, given = folder.status(), folder.given()
@@ -202,7 +212,7 @@ def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
                 "tokens": status.get("tokens"),
             }
         )
-    return rows
+    return sorted(rows, key=lambda row: (str(row["study"]), str(row["arm"]), row["seed"] or 0))
 
 
 def find_run(name: str, store: Path | str | None = None) -> RunFolder:

@@ -155,9 +155,9 @@ def test_the_stored_losses_are_reproduced(unbroken, small_text):
 
 def test_a_worker_that_fails_says_why_and_the_other_goes_on(tiny, store, console):
     study = tiny(tokens=640)
-    broken = study.arms[1].model_copy(update={"model": study.arms[1].model.model_copy(update={"layers": ("gqa", "gdn")})})
+    broken = study.arms[1].model_copy(update={"model": study.arms[1].model.model_copy(update={"head_dim": 3})})
     study = study.model_copy(update={"arms": (study.arms[0], broken)})
     outcome = run_study(study, store, seeds=[1], console=console)
     assert [row["arm"] for row in outcome.done] == ["plain"] and [row["arm"] for row in outcome.failed] == ["twice"]
-    assert "layers of kind gdn" in outcome.failed[0]["error"]
+    assert "RoPE on heads of 3 channels" in outcome.failed[0]["error"]
     assert [row.record()["seeds_failed"] for row in results_table(study, store)] == [[], [1]]

@@ -137,7 +137,8 @@ def test_the_same_store_gives_the_same_bytes(filled, study, tmp_path):
     one, two = write_report(study, filled, tmp_path / "one.html"), write_report(study, filled, tmp_path / "two.html")
     assert one.read_bytes() == two.read_bytes()
     program = (
-        "import sys, pathlib\nfrom ostinato.report.write import page\nfrom ostinato.store import Store\nfrom ostinato.study import load_study\n"
+        "import sys, pathlib\nfrom ostinato.report.write import page\n"
+        "from ostinato.store import Store\nfrom ostinato.study import load_study\n"
         "sys.stdout.buffer.write(page(load_study(sys.argv[1]), Store(pathlib.Path(sys.argv[2]))).encode())"
     )
     again = subprocess.run(

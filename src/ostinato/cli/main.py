@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from ostinato import __version__
-from ostinato.cli import check, draw, generate, list_, new, plan, query, report, run
+from ostinato.cli import check, draw, generate, keys, list_, new, plan, query, report, run
 from ostinato.errors import OstinatoError, StoreError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -44,7 +44,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
-for verb in (new, plan, run, report, draw, check, query, generate, list_):
+for verb in (new, keys, plan, run, report, draw, check, query, generate, list_):
     verb.register(app)
 
 

@@ -1,4 +1,4 @@
-"""How much text an arm trains on, if that is known already: a plan reads what the cache holds and neither prepares nor hashes."""
+"""How much text an arm trains on, if that is known already: a plan reads what the cache holds and neither prepares, packs nor hashes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ostinato.data.batches import BatchPlan
 from ostinato.data.corpus import remembered
-from ostinato.data.packing import rows
+from ostinato.data.packing import is_packed, rows
 from ostinato.data.prepare import default_cache, find_prepared
 from ostinato.errors import OstinatoError
 from ostinato.study.derive import recipe_steps
@@ -25,7 +25,7 @@ def extent(arm: Arm) -> Extent | None:
     """The extent of the arm's training part; None where its text is not prepared here, or cannot be used as it is."""
     try:
         prepared = find_prepared(arm.data) if remembered(arm.data.corpus, default_cache()) else None
-        if prepared is None:
+        if prepared is None or not is_packed(prepared, "train", arm.recipe.context):
             return None
         batches = BatchPlan(rows(prepared, "train", arm.recipe.context), recipe_steps(arm.recipe).rows, arm.seeds[0])
         return Extent(batches.first_epoch_end_tokens, prepared.words)

@@ -92,10 +92,20 @@ def best_fit(lengths: np.ndarray, width: int, buffer: int) -> np.ndarray:
     return np.stack([np.array(documents[:whole], np.int64), np.array(taken[:whole], np.int64)], 1)
 
 
+def is_packed(prepared: Prepared, part: str, context: int) -> bool:
+    """Whether `rows` finds its answer made already."""
+    return prepared.data.packing == "contiguous" or (_place(prepared, part, context)[1] / "manifest.json").exists()
+
+
+def _place(prepared: Prepared, part: str, context: int) -> tuple[list, Path]:
+    """What packed rows follow from, and the folder named for that."""
+    given = [_VERSION, prepared.text_fingerprint, part, context, prepared.data.buffer]
+    return given, prepared.cache / "packed" / key_of(given)
+
+
 def _packed(prepared: Prepared, part: str, context: int) -> Path:
     """The folder with rows.npy [N, context + 1] and segments.npy [S, 2] = (start in the stream, tokens); made when missing."""
-    given = [_VERSION, prepared.text_fingerprint, part, context, prepared.data.buffer]
-    path = prepared.cache / "packed" / key_of(given)
+    given, path = _place(prepared, part, context)
 
     def make(folder: Path) -> None:
         _pack(folder, prepared, part, context)

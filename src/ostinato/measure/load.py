@@ -47,7 +47,10 @@ def load_decoder(folder: RunFolder, prepared: Prepared, tokens: int | None = Non
     if tokens is None or tokens not in points:
         found = ", ".join(f"{point:,}" for point in sorted(points)) or "none"
         what = f"run {folder.name} has no checkpoint" + ("" if tokens is None else f" at {tokens:,} tokens")
-        raise StoreError(what, f"its checkpoints, in tokens: {found}", "give `ostinato run` again: it goes on until the end, which is kept")
+        fix = f"move {folder.path} away and give `ostinato run` again: it is trained anew, to the same losses"
+        if folder.status()["state"] != "done":
+            fix = "give `ostinato run` again: it goes on until the end, which is kept"
+        raise StoreError(what, f"its checkpoints, in tokens: {found}", fix)
     content = resolved(folder)
     arm = Arm.model_validate(content["arm"])
     compute = torch.bfloat16 if arm.recipe.dtype == "bfloat16" else None

@@ -41,6 +41,7 @@ from ostinato.model.positions import rotation
 from ostinato.schedule import Application
 from ostinato.study.derive import (
     GATE_CHANNELS,
+    RUNNABLE,
     arm_applications,
     has_value_table,
     head_dim,
@@ -265,7 +266,7 @@ def build(model: Model, vocab: int, context: int, seed: int, device: torch.devic
 
 
 def _refuse(model: Model) -> None:
-    kinds = sorted(set(model.layers) - {"gqa"})
+    kinds = sorted(set(model.layers) - set(RUNNABLE))
     if kinds:
         raise OstinatoError(f"layers of kind {', '.join(kinds)}", "such layers can be planned, but they cannot run yet",
                             "`ostinato plan` shows what they cost; run an arm whose layers are gqa")  # fmt: skip

@@ -129,7 +129,7 @@ def _floors(below: Mapping[str, bool | None]) -> list[str]:
         said = f"{'No arm' if len(known) == len(below) else 'No arm measured so far'} is below every floor"
     else:
         said = f"{numbers.listed(above)} {'is' if len(above) == 1 else 'are'} not below every floor"
-    return [f"{said}: counting words and pairs of words in the training text does better."]
+    return [f"{said}: counting tokens and pairs of tokens in the training text does better."]
 
 
 def _cautions(results: Sequence[ArmResult], compared: Sequence[ArmResult]) -> list[str]:

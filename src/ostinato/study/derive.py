@@ -14,6 +14,8 @@ from ostinato.study.records import Model, Recipe, Role, Tokenizer
 
 ROLES: tuple[str, ...] = Role.__args__
 MUON_ROLES = ("matrix", "gate")
+RUNNABLE = ("gqa",)
+"""Kinds of layer that can run; all of them can be planned."""
 GATE_CHANNELS = 32
 
 

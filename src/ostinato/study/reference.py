@@ -1,0 +1,66 @@
+"""Every key of a study file with its values, its default and its line of help, read off the records that check it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Model, Recipe, Study
+
+SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints}
+_OF_STUDY = ("question", "about", "source", "ours", "reference")
+_OF_ARM = ("note", "contingent", "seeds", "seed_names")
+
+
+def keys() -> list[dict[str, str]]:
+    """One row a key: key (dotted, as in the file), values, default, help."""
+    rows = [_row(name, Study.model_fields[name]) for name in _OF_STUDY]
+    for section, record in SECTIONS.items():
+        rows += _rows(section, record)
+    return rows + [_row(f"arms.<arm>.{name}", Arm.model_fields[name]) for name in _OF_ARM]
+
+
+def _rows(place: str, record: type[BaseModel]) -> list[dict[str, str]]:
+    rows = []
+    for name, field in record.model_fields.items():
+        kind, key = field.annotation, f"{place}.{name}"
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            rows += _rows(key, kind)
+        elif get_origin(kind) is dict and issubclass(get_args(kind)[1], BaseModel):
+            role, inner = get_args(kind)
+            rows += [{**_row(key, field), "values": "by role: " + ", ".join(get_args(role))}, *_rows(f"{key}.<role>", inner)]
+        else:
+            rows.append(_row(key, field))
+    return rows
+
+
+def _row(key: str, field: FieldInfo) -> dict[str, str]:
+    return {"key": key, "values": _values(field.annotation), "default": _default(field), "help": field.description or ""}
+
+
+def _values(kind: Any) -> str:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _values(inner[0])
+    if origin is Literal:
+        return " | ".join(map(str, inner))
+    if kind in (int, float, bool, str):
+        return {int: "whole number", float: "number", bool: "yes | no", str: "text"}[kind]
+    if origin is dict:
+        return "mapping"
+    if origin is tuple:
+        return f"list of {_values(inner[0])}"
+    return " | ".join("none" if part is type(None) else _values(part) for part in inner) if inner else getattr(kind, "__name__", str(kind))
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.default
+    if isinstance(value, BaseModel) or value in ("", {}, None):
+        return "" if value is not None else "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
