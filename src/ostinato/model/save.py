@@ -44,7 +44,8 @@ def load_weights(decoder: nn.Module, path: Path | str) -> None:
         given = load_file(path)
     except (OSError, SafetensorError) as error:
         raise StoreError(f"{path} cannot be read as weights ({error})", "weights are one whole safetensors file",
-                         "move the run's folder away and give `ostinato run` again: it is trained anew, to the same losses") from None  # fmt: skip
+                         "move the run's folder away and give `ostinato run` again: "
+                         "it is trained anew, to the same losses") from None  # fmt: skip
     own = weights(decoder)
     wrong = [f"{name} is missing" for name in own if name not in given]
     wrong += [f"{name} is not a tensor of this model" for name in given if name not in own]
