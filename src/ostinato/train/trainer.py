@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from ostinato.data import BatchPlan, Prepared, rows
+from ostinato.errors import TrainingError
 from ostinato.ledger.inventory import inventory
 from ostinato.ledger.memory import micro_batch_tokens
 from ostinato.model.decoder import build
@@ -80,7 +81,10 @@ class Trainer:
             self.plan.batch(self.step_number), self.rows_at_once, self.prepared.bos if self.arm.data.document_mask else None, device
         )
         self.optimizers.clear_gradients()
-        loss = accumulate(self.decoder, batches, self.optimizers.tensors)
+        try:
+            loss = accumulate(self.decoder, batches, self.optimizers.tensors)
+        except TrainingError as error:
+            raise TrainingError(f"step {self.step_number + 1}: {error.what}", error.rule, error.fix) from None
         if recipe.clip is not None:
             clip(self.optimizers.tensors, loss.grad_norm, recipe.clip)
         at = settings(recipe, self.tokens, self.steps.tokens_per_step, self.steps.tokens)
