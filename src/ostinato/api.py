@@ -93,18 +93,9 @@ class Study:
 
     def arm(self, name: str) -> Arm:
         """One arm by name. Raises StudyError with the nearest right name."""
-        import difflib
+        from ostinato.study.asked import asked_arms
 
-        for arm in self.record.arms:
-            if arm.name == name:
-                return arm
-        names = [arm.name for arm in self.record.arms]
-        near = difflib.get_close_matches(name, names, 1)
-        raise StudyError(
-            f"study {self.record.name} has no arm {name!r}",
-            "its arms are " + ", ".join(names),
-            f"did you mean {near[0]}?" if near else "choose one of these",
-        )
+        return asked_arms(self.record.arms, [name])[0]
 
     def plan(self) -> PlanSheet:
         """What every arm costs, what is matched and what could confound the comparison."""
@@ -130,8 +121,7 @@ class Study:
         """Train and measure every run that is due; runs that are done are found and kept. Ctrl-C saves and stops."""
         from ostinato.launch import run_study
 
-        names = [self.arm(name).name for name in arms] if arms else None
-        chosen = {"arms": names, "seeds": list(seeds) if seeds else None}
+        chosen = {"arms": list(arms) if arms else None, "seeds": list(seeds) if seeds else None}
         return run_study(self.record, self.store, **chosen, jobs=jobs, device=device, compiled=compiled, console=console)
 
     def results(self, part: str = "validation") -> Results:

@@ -45,7 +45,7 @@ def test_a_fixed_state_is_no_byte_a_token(against):
     mixed = {"layers": ["gdn", "gqa"], "heads": 2}
     comparison = against({"layers": ["gqa", "gqa"], "heads": 2}, mixed)
     assert axes(comparison)["cache bytes per token"].ratio == 2
-    assert str(axes(comparison)["cache bytes at any length"]) .startswith("cache bytes at any length: 0, not ")
+    assert str(axes(comparison)["cache bytes at any length"]).startswith("cache bytes at any length: 0, not ")
     turned = against(mixed, {"layers": ["gqa", "gqa"], "heads": 2})
     assert str(axes(turned)["cache bytes at any length"]).endswith(", not 0")
 

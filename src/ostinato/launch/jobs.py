@@ -6,7 +6,6 @@ new points of an old run finds that run due again. What other studies have finis
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
 from ostinato.store import RunFolder, Store, evaluation_key
 from ostinato.study import points, recipe_steps, run_fingerprint
+from ostinato.study.asked import asked_arms
 from ostinato.study.records import Arm, Data, Evaluate, Study
 
 
@@ -98,13 +98,8 @@ def _inputs(prepared: Prepared, part: str, evaluate: Evaluate, context: int) -> 
 
 def select(jobs: Sequence[Job], arms: Collection[str] | None = None, seeds: Collection[int] | None = None) -> list[Job]:
     """The runs of these arms and seeds; without arms, all but those of contingent arms. Raises StudyError for one that is not there."""
-    names = list(dict.fromkeys(job.arm.name for job in jobs))
-    for arm in arms or ():
-        if arm not in names:
-            near = difflib.get_close_matches(arm, names, 1)
-            what = f"the study has no arm {arm!r}"
-            raise StudyError(what, "its arms are " + ", ".join(names), f"did you mean {near[0]}?" if near else "choose one of these")
-    chosen = [job for job in jobs if (job.arm.name in arms if arms else job.arm.contingent is None)]
+    wanted = {arm.name for arm in asked_arms((job.arm for job in jobs), arms)}
+    chosen = [job for job in jobs if job.arm.name in wanted]
     known = sorted({job.seed for job in chosen})
     missing = sorted(set(seeds or ()) - set(known))
     if missing:

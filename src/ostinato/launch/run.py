@@ -20,14 +20,14 @@ from ostinato.launch.process import gpu_names
 from ostinato.launch.progress import Display
 from ostinato.launch.view import StudyView
 from ostinato.store import Store, usable_cores
+from ostinato.store.environment import DEVICES
+from ostinato.study.asked import asked_arms
 from ostinato.study.derive import RUNNABLE
-from ostinato.study.load import SHIPPED
+from ostinato.study.load import is_shipped
 from ostinato.study.records import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-DEVICES = ("auto", "cpu", "cuda")
 
 
 def run_study(
@@ -72,7 +72,7 @@ def run_study(
 
 def _refuse_layers(study: Study, arms: Collection[str] | None) -> None:
     """Before anything is prepared or trained: every arm that was asked for has layers that can run."""
-    asked = [arm for arm in study.arms if (arm.name in arms if arms else arm.contingent is None)]
+    asked = asked_arms(study.arms, arms)
     idle = [arm.name for arm in asked if set(arm.model.layers) - set(RUNNABLE)]
     if idle:
         kinds = ", ".join(sorted({kind for arm in asked for kind in arm.model.layers} - set(RUNNABLE)))
@@ -86,7 +86,7 @@ def _refuse_layers(study: Study, arms: Collection[str] | None) -> None:
 def _command(study: Study, store: Store, arms: Collection[str] | None, seeds: Collection[int] | None) -> list[str]:
     """The command that goes on, in words."""
     path = Path(study.path or study.name)
-    parts = ["ostinato", "run", os.path.relpath(path) if study.path and path.parent != SHIPPED else path.stem]
+    parts = ["ostinato", "run", os.path.relpath(path) if study.path and not is_shipped(study) else path.stem]
     parts += ["--size", study.size] if study.size else []
     parts += [part for arm in arms or () for part in ("--arm", arm)] + [part for seed in seeds or () for part in ("--seed", str(seed))]
     if store.root.absolute() != Path("ostinato-runs").absolute() and not os.environ.get("OSTINATO_STORE"):

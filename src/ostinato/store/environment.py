@@ -16,6 +16,8 @@ import psutil
 
 import ostinato
 
+DEVICES = ("auto", "cpu", "cuda")
+"""What a run may be told to use; auto takes a GPU where there is one."""
 PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "pyarrow", "duckdb", "scipy", "pydantic")
 
 

@@ -17,9 +17,8 @@ import torch
 from ostinato.errors import TrainingError
 from ostinato.model.decoder import Decoder
 from ostinato.model.masks import Masks
+from ostinato.store.environment import DEVICES
 from ostinato.study.derive import head_dim
-
-DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)

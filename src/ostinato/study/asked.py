@@ -1,0 +1,20 @@
+"""Which arms of a study are asked for: those that are named, or all but the contingent ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+from ostinato.errors import StudyError
+from ostinato.study.records import Arm
+
+
+def asked_arms(arms: Iterable[Arm], names: Collection[str] | None = None) -> list[Arm]:
+    """The arms of these names, in the study's order; without names, all that are not contingent. Raises StudyError for an unknown name."""
+    by_name = {arm.name: arm for arm in arms}
+    for name in names or ():
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name, 1)
+            fix = f"did you mean {near[0]}?" if near else "choose one of these"
+            raise StudyError(f"the study has no arm {name!r}", "its arms are " + ", ".join(by_name), fix)
+    return [arm for arm in by_name.values() if (arm.name in names if names else arm.contingent is None)]
