@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ostinato.data import packing as module
 from ostinato.data import rows
 from ostinato.data.packing import best_fit as pack
-from ostinato.data.packing import origins
+from ostinato.data.packing import kept_documents, origins
 from ostinato.errors import DataError
 
 
@@ -111,3 +111,40 @@ def test_a_part_shorter_than_a_row(contiguous, best_fit):
             rows(prepared, "held_out", 0)
     with pytest.raises(DataError, match="no part 'test'"):
         rows(best_fit, "test", 8)
+
+
+@pytest.mark.parametrize("packing", ["contiguous", "best-fit"])
+def test_a_share_of_the_training_text_is_whole_documents_nested_and_measured_on_the_same(corpus, cache, make, packing):
+    whole, half, tenth = (make(corpus, cache, packing=packing, training_share=share) for share in (1, 0.5, 0.1))
+    starts, stream = whole.doc_starts("train"), whole.tokens("train")
+    kept = [kept_documents(prepared, "train") for prepared in (whole, half, tenth)]
+    assert set(kept[2]) < set(kept[1]) < set(kept[0]) and len(kept[0]) == len(starts) - 1
+    sizes = [whole.token_bytes[stream[starts[i] : starts[i + 1]]].sum() for i in range(len(starts) - 1)]
+    for prepared, share, documents in ((half, 0.5, kept[1]), (tenth, 0.1, kept[2])):
+        taken, order = sum(sizes[i] for i in documents), np.argsort(whole.doc_digests("train"), kind="stable")
+        last = [i for i in order if i in set(documents.tolist())][-1]
+        assert taken - sizes[last] < share * sum(sizes) <= taken
+        assert sorted(order[: len(documents)]) == documents.tolist()
+        packed, where = rows(prepared, "train", 16), origins(prepared, "train", 16)
+        assert (stream[where] == packed).all()
+        assert set(np.searchsorted(starts, where.ravel(), "right") - 1) <= set(documents)
+        assert (rows(prepared, "validation", 16) == rows(whole, "validation", 16)).all()
+        assert prepared.text_fingerprint == whole.text_fingerprint and prepared.fingerprint != whole.fingerprint
+        assert prepared.words is None and whole.words
+    if packing == "contiguous":
+        expected = np.concatenate([stream[starts[i] : starts[i + 1]] for i in kept[1]])
+        packed = rows(half, "train", 16)
+        assert (packed[:, :-1].ravel() == expected[: packed.shape[0] * 16]).all()
+        assert (rows(half, "train", 24)[:, :-1].ravel()[:200] == expected[:200]).all()
+
+
+def test_kept_documents_in_small_chunks(corpus, cache, make, monkeypatch):
+    half = make(corpus, cache, training_share=0.5)
+    expected = kept_documents(half, "train")
+    monkeypatch.setattr(module, "_CHUNK", 40)
+    assert (kept_documents(half, "train") == expected).all()
+
+
+def test_a_share_too_small_for_a_row(corpus, cache, make):
+    with pytest.raises(DataError, match=r"in a training_share of 0\.01, fewer than one row of 1,001"):
+        rows(make(corpus, cache, training_share=0.01), "train", 1000)

@@ -134,3 +134,16 @@ def test_a_large_table_is_drawn_in_a_moment():
     start = time.perf_counter()
     unit_noise(1, "embedding.weight", (4000, 1000))
     assert time.perf_counter() - start < 5
+
+
+def test_residual_scaling_without_tying(small_model):
+    """A plain arm with the scaling of its recursive arm starts from the same weights as that arm, and not from its unscaled twin's."""
+
+    def starting(**keys):
+        return dict(build(small_model(layers=3, **keys), VOCAB, CONTEXT, 1).named_parameters())
+
+    plain, given, looped = starting(), starting(residual_scaling=9), starting(schedule="(1..3)x3", residual_scaling="effective")
+    for name, value in given.items():
+        assert torch.equal(value, looped[name])
+        factor = 1 / math.sqrt(18) if name.endswith(("o.weight", "down.weight")) else 1
+        torch.testing.assert_close(value, plain[name] * factor)

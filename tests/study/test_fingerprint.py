@@ -159,3 +159,11 @@ def test_another_process_agrees():
         env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
     )
     assert done.stdout.strip() == PLAIN
+
+
+def test_residual_scaling_by_a_depth():
+    looped = {"schedule": "(1..4)x3"}
+    by_name, by_number = (run_fingerprint(with_model(**looped, residual_scaling=depth), 1, "data") for depth in ("effective", 12))
+    assert by_name == by_number != run_fingerprint(with_model(**looped, residual_scaling=11), 1, "data")
+    plain = run_fingerprint(with_model(residual_scaling="effective"), 1, "data")
+    assert plain != run_fingerprint(with_model(residual_scaling=12), 1, "data")

@@ -5,10 +5,14 @@ contiguous: one unbroken stream; row i is tokens i*context .. i*context + contex
 best-fit:   every row begins with BOS. Of the documents in a buffer, take the largest that fits what is left of the row; when none
             fits, crop the shortest to fill it, and drop its remainder (as the trainers that seed the loop2 study do). Of documents
             equally long, the earlier. What does not fill a row at the end is left out.
+
+A `training_share` below 1 leaves only some of the training documents: in the order of their hash until the share of the bytes is
+reached, so that smaller shares are within larger ones and the same for every tokenizer. They keep the order of the text.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from array import array
 from bisect import bisect_left, insort
@@ -32,33 +36,51 @@ def rows(prepared: Prepared, part: str, context: int) -> np.ndarray:
     """
     if context < 1:
         raise DataError(f"context {context}", "a row has at least one target", "set context to 1 or more")
-    width, length = context + 1, int(prepared.doc_starts(part)[-1])
-    if length < width:
+    width, contiguous = context + 1, prepared.data.packing == "contiguous"
+    if contiguous and _whole(prepared, part):
+        stream = prepared.tokens(part)
+    else:
+        stream = np.load(_packed(prepared, part, context) / ("stream.npy" if contiguous else "rows.npy"), mmap_mode="r")
+    if (len(stream) < width) if contiguous else not len(stream):
+        length = int(np.diff(prepared.doc_starts(part))[kept_documents(prepared, part)].sum())
+        share = "" if _whole(prepared, part) else f" in a training_share of {prepared.data.training_share:g}"
+        few = "fewer than one row" if length < width else "which best-fit packs into no row"
         raise DataError(
-            f"the {part} part has {length:,} tokens, fewer than one row of {width:,}",
+            f"the {part} part has {length:,} tokens{share}, {few} of {width:,}",
             "a row is context + 1 tokens",
             "give more text, a larger share for this part, or a smaller context",
         )
-    if prepared.data.packing == "contiguous":
-        stream = prepared.tokens(part)
-        return np.lib.stride_tricks.sliding_window_view(stream, width)[::context]
-    found = np.load(_packed(prepared, part, context) / "rows.npy", mmap_mode="r")
-    if not len(found):
-        raise DataError(
-            f"the {part} part, {length:,} tokens, fills no row of {width:,}",
-            "best-fit rows are filled to the last token",
-            "give more text, a larger share for this part, or a smaller context",
-        )
-    return found
+    return np.lib.stride_tricks.sliding_window_view(stream, width)[::context] if contiguous else stream
+
+
+def kept_documents(prepared: Prepared, part: str) -> np.ndarray:
+    """The documents of a part that are used, ascending: int64 [K]. All, but for a training share below 1, which takes at least one."""
+    starts = prepared.doc_starts(part)
+    if _whole(prepared, part):
+        return np.arange(len(starts) - 1)
+    stream, sizes = prepared.tokens(part), np.zeros(len(starts) - 1, np.int64)
+    edges = np.unique(np.append(np.searchsorted(starts, np.arange(0, starts[-1], _CHUNK)), len(starts) - 1))  # whole documents at a time
+    for first, last in itertools.pairwise(edges.tolist()):
+        within = prepared.token_bytes[stream[starts[first] : starts[last]]]
+        sizes[first:last] = np.add.reduceat(within, starts[first:last] - starts[first], dtype=np.int64)
+    order = np.argsort(prepared.doc_digests(part), kind="stable")
+    before = np.cumsum(sizes[order]) - sizes[order]
+    return np.sort(order[before < prepared.data.training_share * sizes.sum()])
+
+
+def _whole(prepared: Prepared, part: str) -> bool:
+    return part != "train" or prepared.data.training_share == 1
 
 
 def origins(prepared: Prepared, part: str, context: int) -> np.ndarray:
     """Where in the part's stream each cell of `rows` comes from: int64 [N, context + 1]."""
     count = len(rows(prepared, part, context))
-    if prepared.data.packing == "contiguous":
-        return np.arange(count)[:, None] * context + np.arange(context + 1)
-    segments = np.load(_packed(prepared, part, context) / "segments.npy")
-    return _sources(segments).reshape(count, context + 1)
+    contiguous, whole = prepared.data.packing == "contiguous", _whole(prepared, part)
+    places = np.arange(count)[:, None] * context + np.arange(context + 1)
+    if contiguous and whole:
+        return places
+    sources = _sources(np.load(_packed(prepared, part, context) / "segments.npy"))
+    return sources[places] if contiguous else sources.reshape(count, context + 1)
 
 
 def best_fit(lengths: np.ndarray, width: int, buffer: int) -> np.ndarray:
@@ -94,17 +116,23 @@ def best_fit(lengths: np.ndarray, width: int, buffer: int) -> np.ndarray:
 
 def is_packed(prepared: Prepared, part: str, context: int) -> bool:
     """Whether `rows` finds its answer made already."""
-    return prepared.data.packing == "contiguous" or (_place(prepared, part, context)[1] / "manifest.json").exists()
+    if prepared.data.packing == "contiguous" and _whole(prepared, part):
+        return True
+    return (_place(prepared, part, context)[1] / "manifest.json").exists()
 
 
 def _place(prepared: Prepared, part: str, context: int) -> tuple[list, Path]:
     """What packed rows follow from, and the folder named for that."""
-    given = [_VERSION, prepared.text_fingerprint, part, context, prepared.data.buffer]
+    data = prepared.data
+    given: list = [_VERSION, prepared.text_fingerprint, part, context, data.buffer]
+    if not _whole(prepared, part):  # the stream of a share is the same for every context
+        given = [*given, data.training_share] if data.packing == "best-fit" else [_VERSION, prepared.text_fingerprint, data.training_share]
     return given, prepared.cache / "packed" / key_of(given)
 
 
 def _packed(prepared: Prepared, part: str, context: int) -> Path:
-    """The folder with rows.npy [N, context + 1] and segments.npy [S, 2] = (start in the stream, tokens); made when missing."""
+    """The folder with rows.npy [N, context + 1], or stream.npy [L] of a contiguous share, and segments.npy [S, 2] = (start in the
+    stream of the part, tokens); made when missing."""
     given, path = _place(prepared, part, context)
 
     def make(folder: Path) -> None:
@@ -123,15 +151,25 @@ def _packed(prepared: Prepared, part: str, context: int) -> Path:
 
 
 def _pack(folder: Path, prepared: Prepared, part: str, context: int) -> None:
-    starts, stream = prepared.doc_starts(part), prepared.tokens(part)
-    picked = best_fit(np.diff(starts), context + 1, prepared.data.buffer)
-    segments = np.stack([starts[picked[:, 0]], picked[:, 1]], 1)
+    starts, kept = prepared.doc_starts(part), kept_documents(prepared, part)
+    lengths = np.diff(starts)[kept]
+    if prepared.data.packing == "contiguous":
+        segments = np.stack([starts[kept], lengths], 1)
+        file, shape = "stream.npy", (int(lengths.sum()),)
+    else:
+        picked = best_fit(lengths, context + 1, prepared.data.buffer)
+        segments = np.stack([starts[kept[picked[:, 0]]], picked[:, 1]], 1)
+        file, shape = "rows.npy", (int(segments[:, 1].sum()) // (context + 1), context + 1)
     np.save(folder / "segments.npy", segments)
-    count = int(segments[:, 1].sum()) // (context + 1)
-    if not count:
-        np.save(folder / "rows.npy", np.zeros((0, context + 1), stream.dtype))
+    _gather(folder / file, shape, segments, prepared.tokens(part))
+
+
+def _gather(file: Path, shape: tuple[int, ...], segments: np.ndarray, stream: np.ndarray) -> None:
+    """Write the tokens of the segments, one after the other, as an array of this shape."""
+    if not shape[0]:
+        np.save(file, np.zeros(shape, stream.dtype))
         return
-    out = np.lib.format.open_memmap(folder / "rows.npy", "w+", stream.dtype, (count, context + 1))
+    out = np.lib.format.open_memmap(file, "w+", stream.dtype, shape)
     flat = out.reshape(-1)
     ends = np.cumsum(segments[:, 1])
     first = done = 0

@@ -32,7 +32,7 @@ SMALL = 64 << 20  # bytes: smaller files are checked against their sha256 at eve
 class Prepared:
     """The prepared text of one study's `data`, opened from `path`. Parts are train, validation and held_out.
 
-    `fingerprint` follows from the tokens, the tokenizer and what of `data` shapes training (packing, buffer, document mask);
+    `fingerprint` follows from the tokens, the tokenizer and what of `data` shapes training (packing, buffer, document mask, share);
     `text_fingerprint` from the tokens and the tokenizer alone: targets of equal text_fingerprint are the same targets.
     """
 
@@ -50,9 +50,9 @@ class Prepared:
         return int(self.manifest["bos"])
 
     @property
-    def words(self) -> int:
-        """Words of the training part: runs of characters that are not white space."""
-        return int(self.manifest["parts"]["train"]["words"])
+    def words(self) -> int | None:
+        """Words of the training part: runs of characters that are not white space. None for a share of it: they were not counted apart."""
+        return int(self.manifest["parts"]["train"]["words"]) if self.data.training_share == 1 else None
 
     @property
     def text_fingerprint(self) -> str:
@@ -64,6 +64,8 @@ class Prepared:
         shapes = [self.text_fingerprint, self.data.packing, self.data.document_mask]
         if self.data.packing == "best-fit":
             shapes.append(self.data.buffer)
+        if self.data.training_share != 1:
+            shapes.append(["training_share", self.data.training_share])
         return hashlib.sha256(json.dumps(shapes).encode()).hexdigest()
 
     def tokens(self, part: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ostinato.ledger.ledger import Ledger
-from ostinato.ledger.settings import kin, learning_rates, model_settings, settings
+from ostinato.ledger.settings import kin, learning_rates, model_settings, scaling_words, settings
 from ostinato.study.derive import tied_to
 
 NEAR_FLOPS = 0.02
@@ -61,7 +61,7 @@ def _injection(ledgers: Sequence[Ledger]) -> list[str]:
 
 
 def _scaling(ledgers: Sequence[Ledger]) -> list[str]:
-    by_kind = _grouped(ledgers, lambda ledger: ledger.arm.model.residual_scaling)
+    by_kind = _grouped(ledgers, lambda ledger: scaling_words(ledger.arm.model))
     return ["residual scaling at initialisation in some arms only: " + _by_words(by_kind)] if len(by_kind) > 1 else []
 
 

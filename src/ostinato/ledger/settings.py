@@ -15,7 +15,7 @@ _SAID = (
     "model.embedding_norm", "model.application_scalars", "model.softcap", "model.tie", "model.schedule", "model.passes",
     "model.inject", "model.residual_scaling", "model.init.", "recipe.tokens", "recipe.batch", "recipe.context", "recipe.optimizer",
     "recipe.lr", "recipe.weight_decay", "recipe.betas", "recipe.groups", "recipe.clip", "recipe.dtype", "data.corpus", "data.packing",
-    "data.document_mask", "data.tokenizer.",
+    "data.document_mask", "data.tokenizer.", "data.training_share",
 )  # fmt: skip
 """Beginnings of the keys that `settings` speaks of, or that a cost follows from."""
 
@@ -27,7 +27,7 @@ def settings(arm: Arm) -> dict[str, str]:
     return {
         "schedule": schedule_words(model),
         "injection": model.inject,
-        "residual scaling": model.residual_scaling,
+        "residual scaling": scaling_words(model),
         "positions": f"rope {model.rope_base:g}" if model.positions == "rope" else model.positions,
         "windows": _windows(model),
         "embedding and head": "tied" if model.tie_embeddings else "untied",
@@ -45,15 +45,15 @@ def settings(arm: Arm) -> dict[str, str]:
         "batch": f"{recipe.batch // recipe.context} rows of {recipe.context:,}",
         "precision": recipe.dtype,
         "tokenizer": data.tokenizer.file or f"BPE {data.tokenizer.bpe:,}",
-        "data": f"{data.corpus}, {data.packing}, document mask {'on' if data.document_mask else 'off'}",
+        "data": f"{data.corpus}, {data.packing}, document mask {'on' if data.document_mask else 'off'}{_share(data.training_share)}",
         "seeds": ", ".join(map(str, arm.seeds)),
     }
 
 
-def kin(arm: Arm) -> tuple[str, str]:
-    """What an arm and its control share at least: tokenizer and positions."""
+def kin(arm: Arm) -> tuple[str, str, float]:
+    """What an arm and its control share at least: tokenizer, positions and the share of the training text."""
     said = settings(arm)
-    return said["tokenizer"], said["positions"]
+    return said["tokenizer"], said["positions"], arm.data.training_share
 
 
 def other_settings(arm: Arm) -> dict[str, str]:
@@ -93,6 +93,15 @@ def _flat(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
         flat.update(_flat(f"{prefix}.{key}", value) if isinstance(value, dict) else {f"{prefix}.{key}": value})
     return flat
+
+
+def scaling_words(model: Model) -> str:
+    """Residual scaling at the start: its name, or the depth that is given."""
+    return model.residual_scaling if isinstance(model.residual_scaling, str) else f"for depth {model.residual_scaling:g}"
+
+
+def _share(share: float) -> str:
+    return "" if share == 1 else f", {share:.3g} of the training text"
 
 
 def _windows(model: Model) -> str:

@@ -19,7 +19,7 @@ on every device and for every torch version. It is drawn in float32, whatever th
     residual_scale              1                               1
     x0_scale                    0 (ours: starts as its twin)    0.1
 
-s = 1/√(2·depth) when residual_scaling is `unique` (layers that run) or `effective` (length of the schedule in layers), else 1.
+s = 1/√(2·depth) when residual_scaling is `unique` (layers that run), `effective` (length of the schedule in layers) or a depth, else 1.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def residual_factor(model: Model, applications: Sequence[Application]) -> float:
     """s of the table: what the output projections are multiplied by."""
     if model.residual_scaling == "none":
         return 1.0
-    depth = unique_layers(applications) if model.residual_scaling == "unique" else effective_depth(applications)
+    named = {"unique": unique_layers, "effective": effective_depth}
+    depth = named[model.residual_scaling](applications) if isinstance(model.residual_scaling, str) else model.residual_scaling
     return 1 / math.sqrt(2 * depth)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ostinato.schedule import effective_depth
 from ostinato.study.derive import arm_applications, head_dim, kv_heads, model_hidden, tied_to
 from ostinato.study.records import Arm
 
@@ -40,13 +41,16 @@ def fingerprint(record: Any) -> str:
 def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     """All that a run's numbers follow from, in one form: the arm's name, note and evaluation are no part of it.
 
-    Ways of writing the same model agree: no schedule and `1..8`; ratio 4 and the same hidden; a tie in one range or in two.
+    Ways of writing the same model agree: no schedule and `1..8`; ratio 4 and the same hidden; a tie in one range or in two; residual
+    scaling by the effective depth and by the same number.
     """
     model = arm.model.model_dump(mode="json", exclude={"schedule", "passes", "mlp", "heads", "kv_heads", "head_dim", "tie"})
     model["mlp"] = {"kind": arm.model.mlp.kind, "hidden": model_hidden(arm.model)}
     model["heads"] = [arm.model.heads, kv_heads(arm.model), head_dim(arm.model)]
     model["tie"] = sorted([layer, part, owner] for (layer, part), owner in tied_to(arm.model).items())
     model["applications"] = [[application.layer, application.part] for application in arm_applications(arm.model)]
+    if model["residual_scaling"] == effective_depth(arm_applications(arm.model)):
+        model["residual_scaling"] = "effective"
     recipe = arm.recipe.model_dump(mode="json", exclude=MEMORY_ONLY)
     return {
         "rules": RULES,

@@ -60,6 +60,9 @@ class Data(Record):
     document_mask: Switch = Field(False, description="attention stops at the start of a document")
     validation: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents")
     held_out: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents, measured but not looked at")
+    training_share: Real = Field(
+        1.0, gt=0, le=1, description="share of the training part that is trained on, in whole documents; what is measured stays"
+    )
 
 
 class Mlp(Record):
@@ -129,8 +132,8 @@ class Model(Record):
     passes: Count | None = Field(None, ge=1, description="the value of {r} in the schedule")
     inject: Literal["none", "add"] = Field("none", description="what a later pass of a group sees again: nothing, or x = h + e")
     tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
-    residual_scaling: Literal["none", "unique", "effective"] = Field(
-        "none", description="scale output projections at the start by 1/sqrt(2 depth)"
+    residual_scaling: Literal["none", "unique", "effective"] | Annotated[Real, Field(gt=0)] = Field(
+        "none", description="scale output projections at the start by 1/sqrt(2 depth): of unique or applied layers, or of a depth given"
     )
     init: Init = Init()
 

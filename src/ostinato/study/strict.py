@@ -124,7 +124,8 @@ def _told(error: Any, value: Any, leaf: Leaf, place: tuple[str, ...]) -> tuple[s
         near = near or [choice for choice in leaf.choices if choice == "none" and str(value).lower() in ("no", "off", "false")]
         return f"{_short(value)} is not one of {', '.join(leaf.choices)}", "", near[0] if near else ""
     if kind == "literal_error":
-        return f"{_short(value)} is not {str(context['expected']).replace(chr(39), '')}", "", ""
+        number = ", or a number" if "float" in str(leaf.field.annotation) else ""
+        return f"{_short(value)} is not {str(context['expected']).replace(chr(39), '')}{number}", "", ""
     if kind in _LIMITS:
         bound, words = _LIMITS[kind]
         return f"{_short(value)} is out of range", f"{place[-1]} is {words} {context[bound]:,}", ""
