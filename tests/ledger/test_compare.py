@@ -95,3 +95,11 @@ def test_other_settings_name_what_differs(against):
 def test_memory_only_settings_are_no_difference(against):
     comparison = against({}, micro_batch=64, activation_checkpointing=True)
     assert {axis.name for axis in comparison.different} == {"training memory"}
+
+
+def test_an_arm_is_held_against_the_arm_that_it_names(make_arm):
+    arms = [make_arm("base", layers=4), make_arm("deep", layers=8), make_arm("twice", layers=8, schedule="1..8 1..8")]
+    arms[2] = arms[2].model_copy(update={"against": "deep"})
+    found = compare([account(arm, 100) for arm in arms], "base")
+    assert {name: one.reference for name, one in found.items()} == {"deep": "base", "twice": "deep"}
+    assert "parameters" in found["twice"].equal and "parameters" not in found["deep"].equal

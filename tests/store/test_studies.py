@@ -139,3 +139,17 @@ def test_stores_of_another_format_and_files_are_refused(tmp_path):
         Store(tmp_path / "file")
     with pytest.raises(StoreError, match="is missing"):
         Store(tmp_path / "none").targets("t" * 64)
+
+
+def test_a_study_stored_before_a_key_was_there_is_still_found(store):
+    """A version of ostinato with more keys finds the results of one with fewer, as long as the new keys are not given."""
+    folder, study = store.study_folder("tiny"), make_study()
+    one = folder.write(study, RUNS)
+    file = one.path / "study.json"
+    content = json.loads(file.read_text())
+    for arm in content["study"]["arms"]:
+        del arm["against"]
+    file.write_text(json.dumps(content | {"study_hash": "0" * 64}))
+    assert folder.version(study).path == one.path and folder.write(study, RUNS).path == one.path and len(folder.versions()) == 1
+    given = study.model_copy(update={"arms": (study.arms[0], study.arms[1].model_copy(update={"against": "plain"}))})
+    assert folder.version(given) is None

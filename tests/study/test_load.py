@@ -8,6 +8,7 @@ import pytest
 
 from ostinato.errors import StudyError
 from ostinato.study import load_study, shipped, sizes, template
+from ostinato.study.pairs import bases
 
 BASE = """\
 model: {layers: 4, d_model: 64, heads: 4}
@@ -155,6 +156,10 @@ def test_paths_count_from_the_study_file(study, tmp_path, monkeypatch):
         ("seeds: []\n", ["no seed"]),
         ("  x: {seed_names: {7: other}}\n", ["line 5", "seed 7"]),
         ("  x: {schedule: 4, seed_names: {1: plain}}\n", ["'plain' is given twice"]),
+        ("  x: {against: x}\n", ["line 5", "arms.x.against", "x is against itself", "against: plain"]),
+        ("  x: {against: twicee}\n", ["line 5", "arms.x.against", "'twicee' is no arm", "against: twice"]),
+        ("  x: {against: twice}\nreference: x\n", ["line 5", "arms.x.against", "x is the reference"]),
+        ("  x: {against: twice}\nsizes: {small: {arms: {twice: null}}}\n", ["line 5", "'twice' is no arm", "in the same size"]),
         ("evaluate: {every: often}\n", ["line 5", "evaluate.every", "'often'"]),
         ("evaluate: {stride: 500}\n", ["line 5", "evaluate.stride", "context 128"]),
         ("evaluate: {stride: 5, windows: rows}\n", ["line 5", "stride with windows: rows"]),
@@ -276,3 +281,8 @@ def test_the_commented_lines_of_the_template_work_too(tmp_path):
     small = load_study(tmp_path / "new.yaml", "small")
     assert (small.arms[0].model.kv_heads, small.arms[0].recipe.clip, small.evaluate.every) == (2, 1.0, "100k")
     assert "deep" not in [arm.name for arm in small.arms]
+
+
+def test_an_arm_may_say_what_it_is_compared_with(study):
+    loaded = study("  x: {against: twice}\n  y: {against: x}\n  z: {against: null}\n")
+    assert bases(loaded) == {"twice": "plain", "x": "twice", "y": "x", "z": "plain"}, "a chain is fine"

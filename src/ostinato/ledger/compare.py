@@ -12,6 +12,7 @@ from typing import Literal
 
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.settings import other_settings, settings
+from ostinato.study.pairs import base_of
 
 ABOUT = 0.01
 Relation = Literal["equal", "about equal", "differs"]
@@ -38,7 +39,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An arm against the reference arm, on every axis."""
+    """An arm against the arm that it is compared with, on every axis."""
 
     arm: str
     reference: str
@@ -60,10 +61,13 @@ class Comparison:
 
 
 def compare(ledgers: Sequence[Ledger], reference: str) -> dict[str, Comparison]:
-    """For every arm but the reference, each axis and whether it equals the reference arm's. Raises KeyError without a reference."""
+    """For every arm but the reference, each axis and whether it equals that of the arm it is compared with (`Arm.against`, else `reference`).
+
+    Raises KeyError for an arm that is not among `ledgers`.
+    """
     by_name = {ledger.name: ledger for ledger in ledgers}
-    base = by_name[reference]
-    return {name: Comparison(name, reference, _axes(ledger, base)) for name, ledger in by_name.items() if name != reference}
+    pairs = {name: base_of(ledger.arm, reference) for name, ledger in by_name.items()}
+    return {name: Comparison(name, base, _axes(by_name[name], by_name[base])) for name, base in pairs.items() if base is not None}
 
 
 def _axes(ledger: Ledger, base: Ledger) -> tuple[Axis, ...]:

@@ -35,7 +35,7 @@ class Plan:
                 "seeds": list(ledger.arm.seeds),
                 "memory_total": ledger.memory_total,
                 "flops_conventions": CONVENTIONS,
-                "reference": self.study.reference,
+                "reference": comparison.reference if comparison else self.study.reference,
                 "equal": list(comparison.equal) if comparison else [],
                 "different": [str(axis) for axis in comparison.different] if comparison else [],
             }

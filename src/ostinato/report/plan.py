@@ -98,22 +98,31 @@ def always_equal(plan: Plan) -> list[str]:
 
 
 def also_equal(plan: Plan) -> dict[str, list[str]]:
-    """For every arm the axes that equal the reference's and do not in some other arm: what this arm is a match in."""
+    """For every arm the axes that equal those of its base and do not in some other arm: what this arm is a match in."""
     everywhere = set(always_equal(plan))
     return {name: [axis for axis in one.equal if axis not in everywhere] for name, one in plan.comparisons.items()}
 
 
 def matched_table(plan: Plan) -> Table:
     """One row an arm: which axes equal the reference's and which do not, in words; below, what is equal everywhere."""
-    columns = (Column("arm", number=False), Column(f"equal to {plan.study.reference}", number=False), Column("differs in", number=False))
+    against = {one.reference for one in plan.comparisons.values()}
+    base = plan.study.reference if against <= {plan.study.reference} else None
+    columns = (
+        Column("arm", number=False),
+        Column("against", "the arm that it is compared with", number=False, terminal=base is None, page=base is None),
+        Column(f"equal to {base}" if base else "equal in", number=False),
+        Column("differs in", number=False),
+    )
     equal = also_equal(plan)
     rows = tuple(
-        Row((Cell(name, name), Cell(", ".join(equal[name]) or numbers.NONE), Cell("; ".join(map(str, one.different)) or "nothing")))
+        Row((Cell(name, name), Cell(one.reference, one.reference), Cell(", ".join(equal[name]) or numbers.NONE),
+             Cell("; ".join(map(str, one.different)) or "nothing")))
         for name, one in plan.comparisons.items()
-    )
+    )  # fmt: skip
     everywhere = always_equal(plan)
-    notes = (f"Equal in every arm: {', '.join(everywhere)}.",) if everywhere else ()
-    return Table("matched", f"What is matched with {plan.study.reference}, and what is not", columns, rows, notes)
+    notes = (f"Equal in every {'arm' if base else 'pair'}: {', '.join(everywhere)}.",) if everywhere else ()
+    matched = f"with {base}" if base else "between an arm and the one that it is compared with"
+    return Table("matched", f"What is matched {matched}, and what is not", columns, rows, notes)
 
 
 def application_table(index: int, ledger: Ledger) -> Table:
@@ -193,7 +202,9 @@ class PlanSheet:
         yield Text("")
         equal = also_equal(plan)
         for name, one in plan.comparisons.items():
-            yield Text.assemble((name, "bold"), f"  {schedule_words(next(led for led in plan.ledgers if led.name == name).arm.model)}")
+            against = "" if one.reference == plan.study.reference else f"  against {one.reference}"
+            words = schedule_words(next(led for led in plan.ledgers if led.name == name).arm.model)
+            yield Text.assemble((name, "bold"), f"  {words}{against}")
             if equal[name]:
                 yield Padding(Text.assemble(("equal in ", "dim"), ", ".join(equal[name])), (0, 0, 0, 2))
             yield Padding(Text.assemble(("differs in ", "dim"), "; ".join(map(str, one.different)) or "nothing"), (0, 0, 0, 2))

@@ -80,7 +80,8 @@ class StudyFolder:
         """Record that `study` consists of `runs`; a version that is there already is left as it is."""
         listed = [{"arm": arm, "seed": seed, "run": run} for (arm, seed), run in sorted(runs.items())]
         dumped = _content(study)
-        path = self.path / fingerprint({"study": dumped, "runs": listed})[:16]
+        same = (version.path for version in self.versions() if _content(version.study) == dumped and version.runs == dict(runs))
+        path = next(same, self.path / fingerprint({"study": dumped, "runs": listed})[:16])
         with lock(self.path / "lock"):
             if not path.exists():
                 with new_folder(path) as scratch:
@@ -102,9 +103,12 @@ class StudyFolder:
         )
 
     def version(self, study: Study) -> StudyVersion | None:
-        """The version of exactly this resolved study that was run last, None when it never was."""
-        wanted = study_hash(study)
-        return next((version for version in reversed(self.versions()) if version.study_hash == wanted), None)
+        """The version of exactly this resolved study that was run last, None when it never was.
+
+        The stored study is read with today's defaults, so a key that is new since, and not given, makes no other study of it.
+        """
+        wanted = _content(study)
+        return next((version for version in reversed(self.versions()) if _content(version.study) == wanted), None)
 
     def log(self, event: str, **info: Any) -> None:
         """Add an event to the study's log: a run begun, the held-out part looked at."""

@@ -23,6 +23,7 @@ def check(resolved: Resolved) -> Iterator[Problem]:
         yield from _model(arm, locate)
         yield from _data_and_recipe(arm, locate)
         yield from _evaluation(arm, study.evaluate, resolved.keys, locate)
+        yield from _against(arm, study, locate)
     yield from _whole(study, resolved.keys)
 
 
@@ -164,6 +165,28 @@ def _evaluation(arm: Arm, evaluate: Evaluate, keys: dict[str, Any], locate: _Loc
             f"batch {evaluate.batch:,} is less than one window of {context:,}",
             "a forward pass holds whole windows",
             f"batch: {context}",
+        )
+
+
+def _against(arm: Arm, study: Study, locate: _Locate) -> Iterator[Problem]:
+    if arm.against is None:
+        return
+    others = [other.name for other in study.arms if other.name != arm.name]
+    if arm.name == study.reference:
+        yield locate.problem(
+            ("against",),
+            f"{arm.name} is the reference and is against {arm.against!r}",
+            "the reference is what arms are compared with when they name no other",
+            "leave against out here, or name another reference",
+        )
+    elif arm.against not in others:
+        near = difflib.get_close_matches(arm.against, others, n=1)
+        own = arm.against == arm.name
+        yield locate.problem(
+            ("against",),
+            f"{arm.name} is against itself" if own else f"{arm.against!r} is no arm",
+            "an arm is compared with another arm of this study, in the same size",
+            f"against: {near[0] if near and not own else study.reference}",
         )
 
 

@@ -234,6 +234,7 @@ class Arm(Record):
     seeds: tuple[Count, ...]
     seed_names: dict[Count, str] = Field({}, description="other names for single runs, by seed, as a source calls them")
     contingent: str | None = Field(None, description="run only when asked by name; says on what result it depends")
+    against: str | None = Field(None, description="the arm that this one is compared with; default: the study's reference")
 
 
 class Study(Record):

@@ -11,7 +11,7 @@ from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Model, Reci
 
 SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints}
 _OF_STUDY = ("question", "about", "source", "ours", "reference")
-_OF_ARM = ("note", "contingent", "seeds", "seed_names")
+_OF_ARM = ("note", "contingent", "against", "seeds", "seed_names")
 
 
 def keys() -> list[dict[str, str]]:
