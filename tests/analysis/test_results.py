@@ -32,6 +32,18 @@ def test_a_finished_study(bench, study, store):
     assert rows["later"].runs[0].state == "not asked" and rows["later"].words == "later is not measured yet"
 
 
+def test_what_was_measured_of_the_cost(bench, study, store):
+    bench.run("plain", 1, 3.0).write_peak(500, "cpu")
+    bench.run("plain", 2, 3.0).write_peak(400, "cpu")
+    bench.run("twice", 1, 2.9)
+    rows = by_name(study, store)
+    assert [run.peak_bytes for run in rows["plain"].runs] == [500, 400]
+    plain, twice, deep = (rows[name].record() for name in ("plain", "twice", "deep"))
+    assert (plain["peak_bytes"], plain["tokens_per_s"]) == (500, 512.0)
+    assert (twice["peak_bytes"], twice["tokens_per_s"]) == (None, 512.0)
+    assert (deep["peak_bytes"], deep["tokens_per_s"]) == (None, None)
+
+
 def test_floors(bench, study, store):
     bench.run("plain", 1, 2.5)
     row = by_name(study, store)["plain"]

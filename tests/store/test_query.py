@@ -41,6 +41,11 @@ def test_losses_join_their_targets_in_order(filled):
     assert len(rows) == 20 and rows[7] == (7, 1, 3, 7)
 
 
+def test_what_runs_cost(filled):
+    filled.runs()[0].write_peak(123, "cpu")
+    assert filled.query("select peak_bytes, tokens_per_s > 0 from runs order by arm").rows == [(123, True), (None, True)]
+
+
 def test_runs_and_steps(filled):
     assert filled.query("select arm, state, studies, params_total, seconds from runs order by arm").rows == [
         ("plain", "done", "tiny", 7, 1.5),

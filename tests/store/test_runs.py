@@ -70,6 +70,26 @@ def test_a_lock_is_held_once_across_processes_and_again_by_the_same_thread(store
     assert attempt() == "free\n" and not folder.in_use()
 
 
+def test_the_most_memory_of_all_sessions_stays(store):
+    folder = store.run(FINGERPRINT)
+    assert folder.peak_bytes() is None
+    for peak in (300, 500, 400):
+        folder.write_peak(peak, "cpu")
+    assert folder.peak_bytes() == 500
+    (folder.path / "cost.json").write_text("{")
+    with pytest.raises(StoreError, match=r"cost\.json cannot be read"):
+        folder.peak_bytes()
+
+
+def test_tokens_a_second_are_the_median_of_the_steps(store):
+    folder = store.run(FINGERPRINT)
+    folder.path.mkdir(parents=True)
+    assert folder.tokens_per_s() is None
+    for step, seconds in ((4, 0.5), (5, 0.25), (6, 100.0)):  # the first lines are lost, and a laptop slept
+        folder.append_step({"step": step, "tokens": 8 * step, "loss": 0.1, "lr": 0.1, "grad_norm": 1.0, "seconds": seconds})
+    assert folder.tokens_per_s() == 16.0
+
+
 def test_steps_survive_a_torn_last_line_and_a_resume(store):
     folder = store.run(FINGERPRINT)
     folder.path.mkdir(parents=True)

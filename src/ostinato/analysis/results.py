@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ class RunResult:
     """One arm with one seed. state: missing (never begun), not asked (contingent), new, running, stopped, failed, done.
 
     tokens: the last measured point (None: none yet); final: that it is the end of training. sums: of that point. seconds: of training.
+    peak_bytes: the most memory that a training step held. tokens_per_s: the median over its steps. None where it is not known.
     """
 
     seed: int
@@ -38,6 +39,8 @@ class RunResult:
     sums: Sums | None
     target_id: str | None
     seconds: float | None
+    peak_bytes: int | None = None
+    tokens_per_s: float | None = None
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""
@@ -51,7 +54,7 @@ class ArmResult:
     tokens: the point that nats, bits_per_byte and perplexity are of, over `seeds_used` (sums of all of them, one division); final: that
     it is the end of training. gain_tokens and gain_final: the same for the comparison with the reference, paired by seed: `pairing` over
     documents on losses averaged over seeds, `seeds` over seeds. problem: why there is no gain. floors: nats of simple models of the
-    training stream on the same targets. seconds: of training, mean over the runs used.
+    training stream on the same targets. seconds and tokens_per_s: of training, means over the runs used; peak_bytes: the most of them.
     """
 
     arm: Arm
@@ -72,6 +75,8 @@ class ArmResult:
     problem: str | None = None
     floors: Mapping[str, float] | None = None
     seconds: float | None = None
+    peak_bytes: int | None = None
+    tokens_per_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -131,6 +136,7 @@ class ArmResult:
             "params_total": self.ledger.params_total, "params_nonembedding": self.ledger.params_nonembedding,
             "flops_per_token": self.ledger.flops_per_token, "flops_total": self.ledger.flops_total,
             "tokens_planned": self.ledger.tokens, "effective_depth": self.ledger.effective_depth, "seconds": self.seconds,
+            "peak_bytes": self.peak_bytes, "tokens_per_s": self.tokens_per_s,
         }  # fmt: skip
 
 
@@ -156,8 +162,8 @@ def _run_result(arm: Arm, seed: int, folder: RunFolder | None, part: str) -> Run
     if last is not None:
         footer = folder.read_loss_summary(part, last)
         sums, target_id = Sums(footer["sum_nats"], footer["targets"], footer["bytes"]), footer["target_id"]
-    seconds = folder.training_seconds()
-    return RunResult(seed, folder.name, status["state"], status.get("error"), last, last == end, sums, target_id, seconds)
+    return RunResult(seed, folder.name, status["state"], status.get("error"), last, last == end, sums, target_id, folder.training_seconds(),
+                     folder.peak_bytes(), folder.tokens_per_s())  # fmt: skip
 
 
 def _alone(arm: Arm, reference: bool, folders: Folders, store: Store, part: str) -> ArmResult:
@@ -168,7 +174,7 @@ def _alone(arm: Arm, reference: bool, folders: Folders, store: Store, part: str)
     used = [run for run in runs if run.tokens is not None and run.tokens == furthest]
     if not used:
         return result
-    first, seconds = used[0], [run.seconds for run in used if run.seconds is not None]
+    first = used[0]
     data = folders[arm.name, first.seed].resolved().get("data_fingerprint")
     return replace(
         result,
@@ -179,8 +185,16 @@ def _alone(arm: Arm, reference: bool, folders: Folders, store: Store, part: str)
         targets=first.sums.targets if first.sums else 0,
         windows=store.targets(first.target_id).policy if first.target_id else "",
         floors=store.floors(first.target_id, data) if first.target_id and data else None,
-        seconds=float(np.mean(seconds)) if seconds else None,
+        seconds=_mean(run.seconds for run in used),
+        peak_bytes=max((run.peak_bytes for run in used if run.peak_bytes is not None), default=None),
+        tokens_per_s=_mean(run.tokens_per_s for run in used),
     )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _shared_point(reference: ArmResult, result: ArmResult, folders: Folders) -> tuple[int, int, bool, list[int]]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ostinato.store.store import Store
 
 VIEWS = {
-    "runs": "run, arm, seed, study, studies, state, tokens, tokens_total, loss, seconds, error, params_total, flops_per_token, data, path, "
-    "record",
+    "runs": "run, arm, seed, study, studies, state, tokens, tokens_total, loss, seconds, tokens_per_s, peak_bytes, error, params_total, "
+    "flops_per_token, data, path, record",
     "steps": "run, arm, seed, " + ", ".join(SCHEMA.names),
     "losses": "run, arm, seed, evaluation, part, tokens, target_id, target, loss",
     "targets": "target_id, target, document, position, token, bytes",
@@ -93,11 +93,12 @@ def _runs(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -
         ledger = resolved.get("ledger") or {}
         rows.append({**identity(folder), "studies": ", ".join(sorted(set(uses.get(folder.name, [])))), "state": status["state"],
                      "tokens": progress.get("tokens"), "tokens_total": ledger.get("tokens"), "loss": progress.get("loss"),
-                     "seconds": status.get("seconds"), "error": status.get("error"), "params_total": ledger.get("params_total"),
+                     "seconds": status.get("seconds"), "tokens_per_s": folder.tokens_per_s(), "peak_bytes": folder.peak_bytes(),
+                     "error": status.get("error"), "params_total": ledger.get("params_total"),
                      "flops_per_token": ledger.get("flops_per_token"), "data": resolved.get("data_fingerprint"), "path": str(folder.path),
                      "record": json.dumps(record, ensure_ascii=False)})  # fmt: skip
-    types = {name: pa.int64() for name in ("seed", "tokens", "tokens_total", "params_total")}
-    _register(connection, "runs", rows, types | {name: pa.float64() for name in ("loss", "seconds", "flops_per_token")})
+    types = {name: pa.int64() for name in ("seed", "tokens", "tokens_total", "peak_bytes", "params_total")}
+    _register(connection, "runs", rows, types | {name: pa.float64() for name in ("loss", "seconds", "tokens_per_s", "flops_per_token")})
 
 
 def _register(connection: duckdb.DuckDBPyConnection, view: str, rows: list[dict[str, Any]], types: dict[str, pa.DataType]) -> None:

@@ -4,6 +4,7 @@
     status.json      new, running, stopped, failed or done, and since when
     progress.json    where a running run is (rewritten often)
     steps.jsonl      one line a training step; steps.parquet once the run is done
+    cost.json        the most memory that a training step has held, over every session
     losses/EVALUATION/PART/TOKENS.parquet    a loss per target at each evaluation point
     checkpoints/     written by the training room
 
@@ -16,6 +17,7 @@ import contextlib
 import fcntl
 import math
 import os
+import statistics
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,6 +225,25 @@ class RunFolder:
         """Seconds of all logged steps together, over every session; None before the first."""
         seconds = [value for value in self.steps()["seconds"].to_pylist() if value is not None]
         return math.fsum(seconds) if seconds else None
+
+    def tokens_per_s(self) -> float | None:
+        """Tokens trained on in a second: the median over all logged steps, which a pause does not move; None before the first."""
+        table = self.steps().select(["step", "tokens", "seconds"]).to_pylist()
+        speeds = [row["tokens"] / row["step"] / row["seconds"] for row in table if row["seconds"]]
+        return statistics.median(speeds) if speeds else None
+
+    def write_peak(self, peak_bytes: int, device: str) -> None:
+        """Say how much memory a training step has held on this kind of device (cpu, cuda), in bytes; the most of all sessions stays."""
+        if peak_bytes > (self.peak_bytes() or 0):
+            write_json(self.path / "cost.json", {"peak_bytes": peak_bytes, "device": device})
+
+    def peak_bytes(self) -> int | None:
+        """The most memory that a training step has held, in bytes; None when it is not known. Raises StoreError when the file is torn."""
+        path = self.path / "cost.json"
+        try:
+            return read_json(path, f"delete {path}: a run that goes on measures it again", ("peak_bytes",))["peak_bytes"]
+        except FileNotFoundError:
+            return None
 
     # --- losses
 
