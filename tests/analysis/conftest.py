@@ -18,8 +18,9 @@ def store(tmp_path):
 
 @pytest.fixture
 def targets():
-    return SimpleNamespace(id="t" * 64, document=np.repeat(np.arange(4), 5), position=np.tile(np.arange(1, 6), 4), token=np.arange(20),
-                           bytes=np.full(20, 3), policy="each document alone")  # fmt: skip
+    document = np.repeat(np.arange(4), 5)
+    return SimpleNamespace(id="t" * 64, document=document, position=np.tile(np.arange(1, 6), 4), token=np.arange(20),
+                           bytes=np.full(20, 3), digest=document.astype(np.uint64), policy="each document alone")  # fmt: skip
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ostinato.data import rows, targets
 from ostinato.data.targets import document_windows
 from ostinato.errors import DataError
-from ostinato.study.records import Evaluate
+from ostinato.study.records import Evaluate, Tokenizer
 
 
 @settings(max_examples=300, deadline=None)
@@ -124,3 +124,16 @@ def test_a_limit_takes_whole_documents_or_rows_at_random_but_always_the_same(con
 def test_windows_that_cannot_work_are_refused(contiguous, context, stride):
     with pytest.raises(DataError, match="evaluation windows of"):
         targets(contiguous, "validation", Evaluate(stride=stride), context)
+
+
+def test_documents_have_the_same_digest_and_bytes_under_another_tokenizer(contiguous, corpus, cache, make):
+    """What pairs two tokenizers: the text of a document, and that all of its bytes are scored."""
+    one = targets(contiguous, "validation", Evaluate(), 32)
+    other = targets(make(corpus, cache, tokenizer=Tokenizer(bpe=380), packing="contiguous"), "validation", Evaluate(), 32)
+    assert one.id != other.id and len(one) > len(other)
+
+    def sizes(found):
+        digests, place = np.unique(found.digest, return_inverse=True)
+        return dict(zip(digests.tolist(), np.bincount(place, found.bytes).tolist(), strict=True))
+
+    assert sizes(one) == sizes(other) and len(sizes(one)) == len(np.unique(one.document))

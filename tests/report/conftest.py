@@ -32,6 +32,7 @@ def targets_of(documents=30, seed=0):
         position=np.concatenate([np.arange(1, size + 1, dtype=np.int32) for size in sizes]),
         token=rng.integers(1, 500, count).astype(np.int32),
         bytes=rng.integers(1, 5, count).astype(np.int32),
+        digest=np.repeat(np.arange(documents, dtype=np.uint64) + np.uint64(10), sizes),
         policy="each document alone, windows of 128 tokens, 64 new targets a window",
     )
 

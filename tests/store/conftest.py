@@ -19,6 +19,7 @@ def make_targets(documents=4, each=5, name="t1"):
         position=np.tile(np.arange(1, each + 1, dtype=np.int32), documents),
         token=np.arange(count, dtype=np.int32),
         bytes=np.full(count, 3, dtype=np.int32),
+        digest=np.repeat(np.arange(documents, dtype=np.uint64) + np.uint64(10), each),
         policy="each document alone",
     )
 

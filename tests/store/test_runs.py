@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from ostinato.errors import StoreError
@@ -194,3 +195,20 @@ def test_fingerprints_are_checked(store):
     for bad in ("", "abc", "../../../etc/passwd", "G" * 64):
         with pytest.raises(StoreError, match="hex digits"):
             store.run(bad)
+
+
+def test_targets_of_an_older_store_are_completed_and_keep_their_id(store, targets):
+    folder, path = store.run("a" * 64, "x"), store.targets_path / f"{targets.id}.parquet"
+    folder.write_losses("validation", 100, np.full(20, 3.0), targets)
+    assert (store.targets(targets.id).digest == targets.digest).all()
+    pq.write_table(pq.read_table(path).drop_columns("digest"), path)
+    assert store.targets(targets.id).digest is None
+    store.write_targets(targets)
+    after = store.targets(targets.id)
+    assert (after.digest == targets.digest).all() and after.id == targets.id and (after.position == targets.position).all()
+    written = path.stat().st_mtime_ns
+    store.write_targets(targets)
+    assert path.stat().st_mtime_ns == written, "what is whole is left alone"
+    path.write_bytes(b"torn")
+    with pytest.raises(StoreError, match="is written anew"):
+        store.write_targets(targets)

@@ -36,6 +36,7 @@ class Targets:
     """N targets of a part in the order of their document and position, and the windows that predict them.
 
     document, position: int32 [N], the document in the part and the place in its tokens (BOS is 0).  token, bytes: int32 [N].
+    digest: uint64 [N], of the document's text: the same under every tokenizer, and no part of the id.
     `id` is the sha256 of these, of the text and of `policy`, which states the windows in words.
     `flat` int32 holds the windows one after the other, window w being flat[offsets[w]:offsets[w + 1]], its inputs all but the last;
     `flat_target` int64, alike, holds the index of the target that a token is, or -1 where it is not scored here.
@@ -50,6 +51,7 @@ class Targets:
     position: np.ndarray
     token: np.ndarray
     bytes: np.ndarray
+    digest: np.ndarray
     flat: np.ndarray
     flat_target: np.ndarray
     offsets: np.ndarray
@@ -205,6 +207,6 @@ def _targets(
         digest.update(array.astype("<i4").tobytes())
     offsets = np.concatenate([[0], np.cumsum([len(window) for window in flat], dtype=np.int64)]).astype(np.int64)
     return Targets(
-        digest.hexdigest(), part, policy, context, prepared.bos, document, position, token, size,
+        digest.hexdigest(), part, policy, context, prepared.bos, document, position, token, size, prepared.doc_digests(part)[document],
         np.concatenate(flat) if flat else np.zeros(0, np.int32), np.concatenate(which) if which else np.zeros(0, np.int64), offsets,
     )  # fmt: skip

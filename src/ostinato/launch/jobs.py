@@ -124,13 +124,14 @@ def unfinished(jobs: Sequence[Job], reference: str) -> list[Job]:
 
 
 def write_floors(jobs: Sequence[Job], store: Store, evaluate: Evaluate, progress: Progress | None = None) -> None:
-    """Measure what simple models of the training stream lose on the targets of these runs, where the store does not have it yet."""
+    """Store the targets of these runs, and what simple models of the training stream lose on them, where the store lacks either."""
     settings = {(job.prepared.fingerprint, job.arm.recipe.context): job for job in jobs}
     for done, ((data, context), job) in enumerate(settings.items()):
         if progress:
             progress("counting the unigram and bigram floors", done, len(settings))
         for part in MEASURED:
             wanted = targets(job.prepared, part, evaluate, context)
+            store.write_targets(wanted)
             if len(wanted) and store.floors(wanted.id, data) is None:
                 store.write_floors(wanted.id, data, floors(job.prepared, wanted, context))
 

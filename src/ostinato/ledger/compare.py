@@ -61,7 +61,7 @@ class Comparison:
 
 
 def compare(ledgers: Sequence[Ledger], reference: str) -> dict[str, Comparison]:
-    """For every arm but the reference, each axis and whether it equals that of the arm it is compared with (`Arm.against`, else `reference`).
+    """For every arm but the reference, each axis and whether it equals that of the arm it is compared with (`pairs.base_of`).
 
     Raises KeyError for an arm that is not among `ledgers`.
     """

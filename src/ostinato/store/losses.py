@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from ostinato.errors import StoreError
-from ostinato.store.tables import read_footer, read_parquet, write_parquet
+from ostinato.store.tables import read_columns, read_footer, read_parquet, write_parquet
 
 if TYPE_CHECKING:
     from ostinato.data import Targets
 
 _MEND_LOSSES = "delete it and give `ostinato run` again: the evaluation point is measured anew"
-_MEND_TARGETS = "delete it, and the losses that refer to it, then give `ostinato run` again"
+_MEND_TARGETS = "delete it and give `ostinato run` again: it is written anew"
+_COLUMNS = ("document", "position", "token", "bytes")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,10 @@ class LossTable:
 
 @dataclass(frozen=True)
 class TargetTable:
-    """document, position, token, bytes: int32 [N] each; `policy` says in words how the windows were cut."""
+    """document, position, token, bytes: int32 [N] each; `policy` says in words how the windows were cut.
+
+    digest: uint64 [N], of the text of each target's document; None in a file that was written before digests were kept.
+    """
 
     id: str
     document: np.ndarray
@@ -45,6 +49,7 @@ class TargetTable:
     token: np.ndarray
     bytes: np.ndarray
     policy: str
+    digest: np.ndarray | None = None
 
 
 def write_losses(path: Path, part: str, tokens: int, losses: np.ndarray, targets: Targets) -> None:
@@ -90,10 +95,14 @@ def rates(sum_nats: float, targets: int, target_bytes: int) -> dict[str, float |
 
 
 def write_targets(path: Path, targets: Targets) -> None:
-    """Write the identity of the targets unless it is there already (the id is a hash of the content)."""
-    if path.exists():
+    """Write the identity of the targets unless it is there already (the id is a hash of the content).
+
+    A file without the digests of documents, as older versions wrote them, is written anew with them.
+    """
+    if path.exists() and "digest" in read_columns(path, _MEND_TARGETS):
         return
-    columns = {name: pa.array(np.asarray(getattr(targets, name), dtype=np.int32)) for name in ("document", "position", "token", "bytes")}
+    columns = {name: pa.array(np.asarray(getattr(targets, name), dtype=np.int32)) for name in _COLUMNS}
+    columns["digest"] = pa.array(np.asarray(targets.digest, dtype=np.uint64))
     write_parquet(path, pa.table(columns), {"id": targets.id, "policy": targets.policy})
 
 
@@ -103,5 +112,6 @@ def read_targets(path: Path) -> TargetTable:
         footer, table = read_footer(path, _MEND_TARGETS), read_parquet(path, _MEND_TARGETS)
     except FileNotFoundError:
         raise StoreError(f"{path} is missing", "losses are read beside the targets they belong to", _MEND_TARGETS) from None
-    arrays = {name: table[name].to_numpy() for name in ("document", "position", "token", "bytes")}
-    return TargetTable(id=footer["id"], policy=footer["policy"], **arrays)
+    arrays = {name: table[name].to_numpy() for name in _COLUMNS}
+    digest = table["digest"].to_numpy() if "digest" in table.column_names else None
+    return TargetTable(id=footer["id"], policy=footer["policy"], digest=digest, **arrays)

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ostinato.errors import StoreError
-from ostinato.store.losses import TargetTable, read_targets
+from ostinato.store.losses import TargetTable, read_targets, write_targets
 from ostinato.store.query import Answer, answer
 from ostinato.store.runs import RunFolder
 from ostinato.store.studies import StudyFolder, folder_name
 from ostinato.store.tables import read_json, write_json
 
 if TYPE_CHECKING:
+    from ostinato.data import Targets
     from ostinato.study.records import Study
 
 FORMAT = 1
@@ -87,8 +88,12 @@ class Store:
     # --- targets and their floors
 
     def targets(self, target_id: str) -> TargetTable:
-        """document, position, token and bytes of each target. Raises StoreError when they are missing or torn."""
+        """document, position, token, bytes and digest of each target. Raises StoreError when they are missing or torn."""
         return read_targets(self.targets_path / f"{target_id}.parquet")
+
+    def write_targets(self, targets: Targets) -> None:
+        """Write the identity of targets, or complete what an older version wrote; harmless when it is all there."""
+        write_targets(self.targets_path / f"{targets.id}.parquet", targets)
 
     def write_floors(self, target_id: str, data_fingerprint: str, floors: dict[str, float]) -> None:
         """Nats per token of simple models of the training stream (`unigram`, `bigram`) on the same targets."""

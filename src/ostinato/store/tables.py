@@ -72,6 +72,16 @@ def read_parquet(path: Path, mend: str) -> pa.Table:
         raise torn(path, error, mend) from None
 
 
+def read_columns(path: Path, mend: str) -> list[str]:
+    """The names of the columns, without reading them. Raises as `read_parquet`."""
+    try:
+        return pq.read_schema(path).names
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise torn(path, error, mend) from None
+
+
 def read_footer(path: Path, mend: str) -> dict[str, Any]:
     """The metadata that `write_parquet` put into the footer, without reading the columns. Raises as `read_parquet`."""
     try:
