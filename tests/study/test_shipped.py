@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 
+from ostinato.ledger import account
+from ostinato.model.init import residual_factor
 from ostinato.schedule import effective_depth, unique_layers
 from ostinato.study import load_study, shipped, sizes
 from ostinato.study.derive import (
@@ -58,9 +61,10 @@ def test_paper_is_the_default_and_desk_has_the_same_topology(name):
     assert load_study(name).size == "paper"
     paper, desk = arms(name), arms(name, "desk")
     assert load_study(name, "desk").reference == load_study(name).reference
-    assert set(desk) <= set(paper)
+    only_desk = {"hybrid": {"GDN 2:1 all", "Recursive 2:1 all"}}.get(name, set())  # desk trains on a share of its text, paper on all
+    assert set(desk) - set(paper) == only_desk
     for arm, small in desk.items():
-        large = paper[arm]
+        large = paper[arm.removesuffix(" all")]
         for key in (
             "family",
             "layers",
@@ -82,7 +86,7 @@ def test_paper_is_the_default_and_desk_has_the_same_topology(name):
         assert bool(small.model.bigram_table) == bool(large.model.bigram_table)
         assert small.model.d_model == 64
         assert small.recipe.dtype == "float32"
-        assert len(small.seeds) <= 2
+        assert len(small.seeds) <= 3
         assert small.data.corpus == "python-docs"
 
 
@@ -168,7 +172,7 @@ def test_loop2_ships_the_controls_that_were_not_run():
 def test_hybrid_has_the_five_published_arms():
     facts, published = FACTS["hybrid"], costs("hybrid")
     paper = arms("hybrid")
-    assert list(paper) == [row["arm"] for row in published["arms"]]
+    assert list(paper)[:5] == [row["arm"] for row in published["arms"]]
     for row in published["arms"]:
         arm = paper[row["arm"]]
         applications = arm_applications(arm.model)
@@ -182,9 +186,58 @@ def test_hybrid_has_the_five_published_arms():
         assert (steps.tokens, steps.steps, steps.tokens_per_step) == (facts["tokens"], facts["steps"], facts["tokens_per_step"])
         assert (arm.seeds, vocab(arm.data.tokenizer)) == ((facts["seed"],), facts["vocab"])
     study = load_study("hybrid")
-    assert len(points(study.evaluate.every, steps.tokens, steps.tokens_per_step)) == 5
+    measured = points(study.evaluate.every, steps.tokens, steps.tokens_per_step)
+    assert set(points("100M", steps.tokens, steps.tokens_per_step)) < set(measured)  # where the source has its checkpoints
+    dense = [at for at in measured if 100e6 < at < 200e6]  # it saw the arms cross between these two
+    assert len(dense) >= 19 and max(b - a for a, b in itertools.pairwise(dense)) < 5.2e6
     assert study.evaluate.targets == facts["windows"] * 2048
     assert study.checkpoints.keep == "all"
+
+
+@pytest.mark.parametrize("size", ["paper", "desk"])
+def test_hybrid_ships_the_follow_ups_that_its_author_asks_for(size):
+    found = arms("hybrid", size)
+    looped = found["Recursive 2:1"].model
+
+    def differs(one: str, other: str) -> set[str]:
+        pair = [found[name].model.model_dump() for name in (one, other)]
+        return {key for key in pair[0] if pair[0][key] != pair[1][key]}
+
+    # tying and scaling, two by two: each step changes one thing
+    assert differs("GDN 2:1", "Recursive 2:1 unscaled") == {"schedule"} == differs("GDN 2:1 scaled", "Recursive 2:1") - {"residual_scaling"}
+    assert differs("GDN 2:1", "GDN 2:1 scaled") == {"residual_scaling"} == differs("Recursive 2:1", "Recursive 2:1 unscaled")
+    scaling = [residual_factor(found[name].model, arm_applications(found[name].model)) for name in ("GDN 2:1 scaled", "Recursive 2:1")]
+    assert scaling[0] == scaling[1] != 1
+    # one to four passes
+    depth = {name: effective_depth(arm_applications(found[f"Recursive 2:1{name}"].model)) for name in (" x1", " x2", "", " x4")}
+    assert depth == {" x1": 6, " x2": 12, "": 18, " x4": 24}
+    # equal FLOPs, by depth and by tokens
+    cost = {name: account(found[name], vocab(found[name].data.tokenizer)) for name in ("Recursive 2:1", "Untied 18", "GDN 2:1 longer")}
+    wanted = cost.pop("Recursive 2:1")
+    for ledger in cost.values():
+        assert abs(ledger.flops_total / wanted.flops_total - 1) < 1e-3 and not any(row.pass_ > 1 for row in ledger.applications)
+    # less text at the same tokens, each pair on the same text
+    shares = {name.removeprefix("GDN 2:1"): arm.data.training_share for name, arm in found.items() if name.startswith("GDN 2:1")}
+    swept = {name: share for name, share in shares.items() if share != found["GDN 2:1"].data.training_share}
+    assert len(swept) == 2
+    for name, share in swept.items():
+        pair = found[f"GDN 2:1{name}"], found[f"Recursive 2:1{name}"]
+        assert pair[1].data == pair[0].data and pair[1].against == pair[0].name and pair[1].model == looped
+        assert pair[0].recipe == pair[1].recipe == found["GDN 2:1"].recipe and share == pair[0].data.training_share
+    assert found["Recursive 3:1"].against == "GDN 3:1"
+
+
+@pytest.mark.parametrize("size", ["paper", "desk"])
+def test_hybrid_vocabulary_is_the_pair_of_hybrid_over_tokenizers(size):
+    pair, found = arms("hybrid", size), arms("hybrid-vocabulary", size)
+    assert len({arm.data.tokenizer.bpe for arm in found.values()}) == len(found) / 2 >= 3
+    for name, arm in found.items():
+        looped = name.startswith("Recursive")
+        assert arm.model == pair["Recursive 2:1" if looped else "GDN 2:1"].model
+        assert arm.recipe == pair["GDN 2:1"].recipe
+        if looped:
+            assert found[arm.against].data == arm.data and found[arm.against].model == pair["GDN 2:1"].model
+    assert load_study("hybrid-vocabulary", size).evaluate.windows == "documents"
 
 
 def test_ilr_has_every_map_for_every_kind_of_positions():
