@@ -18,7 +18,7 @@ from ostinato.data.readers import JSONL, PARQUET, TEXT, documents
 from ostinato.errors import DataError
 from ostinato.files import lock, write_atomic
 from ostinato.study.derive import expanded
-from ostinato.study.resolve import HUB_ID
+from ostinato.study.ready import HUB_ID
 
 Progress = Callable[[str, int, int], None]
 _SETTLED = 2 * 10**9  # ns: a file younger than this may change again within one tick of its clock, so its hash is not remembered

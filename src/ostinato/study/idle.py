@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ostinato.study.derive import layer_window, optimizer_groups
+from ostinato.study.derive import draws_h0, layer_window, optimizer_groups, pass_groups
+from ostinato.study.ready import CORPORA
 from ostinato.study.records import Arm, Data, Init, LrSchedule, Model, Muon, Recipe, Record, Study, Windows
-from ostinato.study.resolve import CORPORA
 
 
 class Rule(NamedTuple):
@@ -35,11 +35,19 @@ def _own_text(arm: Arm) -> bool:
     return arm.data.corpus not in CORPORA
 
 
+def _repeats(arm: Arm) -> bool:
+    return arm.model.inject != "linear" or bool(pass_groups(arm.model))
+
+
 RULES = (
     Rule("model.rope_base", Model, lambda arm: arm.model.positions == "rope", "it is for positions: rope"),
     Rule("model.windows.short", Windows, _short_windows, "it is for layers whose letter in windows.pattern is S"),
     Rule("model.init.std", Init, lambda arm: arm.model.init.rule == "normal" or arm.model.positions == "learned",
          "init.rule loop2 has scales of its own"),
+    Rule("model.attn_gate", Model, lambda arm: "gqa" in arm.model.layers, "gdn layers have an output gate of their own"),
+    Rule("model.inject", Model, _repeats, "inject linear is for a repeated group, as (1..4)x2, and no schedule here has one"),
+    Rule("model.pass_norm", Model, lambda arm: bool(pass_groups(arm.model)), "no schedule here has a repeated group, as (1..4)x2"),
+    Rule("model.h0", Model, lambda arm: draws_h0(arm.model), "it is for inject: linear and a repeated group, as (1..4)x2"),
     Rule("recipe.decay_to_zero", Recipe, _decays, "no weight decays"),
     Rule("recipe.lr_schedule.shape", LrSchedule, lambda arm: arm.recipe.lr_schedule.decay > 0, "with decay 0 the rate never falls"),
     Rule("recipe.lr_schedule.final", LrSchedule, lambda arm: arm.recipe.lr_schedule.decay > 0, "with decay 0 the rate never falls"),
@@ -49,6 +57,7 @@ RULES = (
     Rule("data.buffer", Data, lambda arm: arm.data.packing == "best-fit", "it is for packing: best-fit"),
     Rule("data.field", Data, _own_text, "it is for JSONL and Parquet"),
     Rule("data.separator", Data, _own_text, "it is for text files"),
+    *(Rule(f"data.{key}", Data, _own_text, "it is for text of your own") for key in ("config", "split", "join", "encoding")),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from ostinato.study.families import with_family
 from ostinato.study.layers import layer_kinds
 from ostinato.study.numbers import Count, Real, Switch
+from ostinato.study.ready import with_ready
 
 LayerKind = Literal["gqa", "gdn"]
 Role = Literal["matrix", "gate", "norm", "embedding", "head", "positions", "value_table", "bigram_table",
@@ -43,15 +44,26 @@ class Tokenizer(Record):
     """How text becomes tokens: trained here, or read."""
 
     bpe: Count | None = Field(None, ge=258, description="train a byte-level BPE with this many entries, specials included")
-    file: str | None = Field(None, description="or use this tokenizer.json")
+    file: str | None = Field(None, description="or use this tokenizer.json, or the one in this Hugging Face folder")
 
 
 class Data(Record):
     """The text: where it is, how it is split, cut into tokens and packed into rows."""
 
-    corpus: str = Field("python-docs", description="python-docs, python-docs-plus, a file or folder (text, JSONL, Parquet), or a hub id")
-    field: str = Field("text", description="the column that holds the text, in JSONL and Parquet")
+    corpus: str = Field(
+        "python-docs",
+        description="python-docs, python-docs-plus, a file or folder (text, JSONL, Parquet, Arrow, tar; also gz, bz2, xz, zst), "
+        "an id on the hub (owner/name), or babylm-2026-strict, fineweb-edu, climbmix",
+    )
+    config: str | None = Field(None, description="the configuration of a data set, on the hub or laid out as there")
+    split: str = Field("train", description="the split of a data set, on the hub or laid out as there")
+    most: Count | None = Field(None, ge=1, description="at most so many bytes of text, whole documents, from the start of the corpus")
+    field: str = Field("text", description="the column that holds the text, in data sets, JSONL, Parquet, and JSON in tar files")
     separator: str | None = Field(None, description="what separates documents within a text file (none: one document a file)")
+    join: Count | None = Field(
+        None, ge=1, description="where rows are lines: join them into documents of at least so many bytes (none: each row is one)"
+    )
+    encoding: str | None = Field(None, description="of text and JSONL files that are not UTF-8 (none: such a file is an error)")
     tokenizer: Tokenizer = Field(Tokenizer(bpe=1024), description="{bpe: entries} or {file: path}")
     packing: Literal["best-fit", "contiguous"] = Field(
         "contiguous", description="one unbroken stream; or best-fit: rows that begin with BOS and crop (much text is lost in short rows)"
@@ -63,6 +75,11 @@ class Data(Record):
     training_share: Real = Field(
         1.0, gt=0, le=1, description="share of the training part that is trained on, in whole documents; what is measured stays"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ready(cls, given: Any) -> Any:
+        return with_ready(given) if isinstance(given, dict) else given
 
 
 class Mlp(Record):
@@ -119,6 +136,9 @@ class Model(Record):
     positions: Literal["none", "rope", "learned", "alibi"] = "rope"
     rope_base: Real = Field(10_000.0, gt=1)
     qk_norm: Literal["none", "plain", "weight"] = Field("none", description="RMS norm of q and k: without or with a weight per channel")
+    attn_gate: Literal["none", "head", "channel"] = Field(
+        "none", description="a sigmoid gate on the output of attention, one a head or one a channel"
+    )
     windows: Windows = Windows()
     value_embeddings: Literal["none", "alternate", "all"] = "none"
     bigram_table: Count = Field(0, ge=0, description="rows of a hashed bigram table added to the input (0: none)")
@@ -130,7 +150,13 @@ class Model(Record):
         None, description="the order in which layers run; default: each once"
     )
     passes: Count | None = Field(None, ge=1, description="the value of {r} in the schedule")
-    inject: Literal["none", "add"] = Field("none", description="what a later pass of a group sees again: nothing, or x = h + e")
+    inject: Literal["none", "add", "linear"] = Field(
+        "none", description="what a later pass of a group sees again: nothing, x = h + e (e the input), or at every pass x = W [e; h]"
+    )
+    h0: Literal["input", "noise"] = Field(
+        "input", description="with inject linear, h before the first pass: e, or noise (drawn anew every step, fixed when measuring)"
+    )
+    pass_norm: Switch = Field(False, description="an RMS norm of the stream at the end of every pass of a repeated group")
     tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
     residual_scaling: Literal["none", "unique", "effective"] | Annotated[Real, Field(gt=0)] = Field(
         "none", description="scale output projections at the start by 1/sqrt(2 depth): of unique or applied layers, or of a depth given"

@@ -14,13 +14,12 @@ from ostinato.study.derive import expanded
 from ostinato.study.merge import merge, without_nulls
 from ostinato.study.problems import Problem
 from ostinato.study.reading import Section
+from ostinato.study.ready import CORPORA, HUB_ID, READY
 from ostinato.study.records import Arm, Data, Model, Recipe, Study
 from ostinato.study.shape import OF_AN_ARM, as_list
 from ostinato.study.strict import as_plain
 
-CORPORA = ("python-docs", "python-docs-plus")
-_PATH = re.compile(r"[./~\\]|.*\.(txt|text|md|rst|jsonl?|parquet|gz)$", re.IGNORECASE)
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_PATH = re.compile(r"[./~\\]|.*\.(txt|text|md|rst|jsonl?|ndjson|parquet|arrow|tar|tgz|gz|bz2|xz|zst)$", re.IGNORECASE)
 DEFAULT_SEEDS = ["1"]
 
 
@@ -130,7 +129,7 @@ def _arm(name: str, body: dict[str, Any], keys: dict[str, Any], tree: Section, b
 def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> dict[str, Any]:
     """The data keys with files and folders as absolute paths; built-in names and hub ids as they are."""
     data = dict(data)
-    if (corpus := data.get("corpus")) is not None and corpus not in CORPORA:
+    if (corpus := data.get("corpus")) is not None and corpus not in (*CORPORA, *READY):
         path = base / expanded(corpus)
         if path.exists():
             data["corpus"] = str(path.resolve())
@@ -138,13 +137,13 @@ def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> 
             data["corpus"] = str(path.absolute())
             found.warnings.append(f"corpus {path} is not there: the study can be planned, not run")
         elif not HUB_ID.fullmatch(corpus):
-            near = difflib.get_close_matches(corpus, CORPORA, n=1)
+            near = difflib.get_close_matches(corpus, (*CORPORA, *READY), n=1)
             found.problems.append(
                 Problem(
                     getattr(corpus, "line", None),
                     "data.corpus",
                     f"there is no corpus {str(corpus)!r}",
-                    f"a corpus is {', '.join(CORPORA)}, a file or folder beside the study, or a hub id owner/name",
+                    f"a corpus is {', '.join((*CORPORA, *READY))}, a file or folder beside the study, or a hub id owner/name",
                     near[0] if near else f"./{corpus} for a file",
                     arms=(arm,),
                 )

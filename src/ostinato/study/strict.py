@@ -21,7 +21,8 @@ OTHER_NAMES = {
     "n_embd": "d_model", "hidden_size": "d_model", "hidden_dim": "hidden", "intermediate_size": "hidden", "vocab": "bpe",
     "vocab_size": "bpe", "seq_len": "context", "block_size": "context", "sequence_length": "context", "batch_size": "batch",
     "wd": "weight_decay", "grad_clip": "clip", "max_steps": "tokens", "num_steps": "tokens", "steps": "tokens", "epochs": "tokens",
-    "dataset": "corpus", "rope_theta": "rope_base", "loops": "passes", "recurrence": "schedule", "seed": "seeds", "baseline": "reference",
+    "dataset": "corpus", "subset": "config", "text_field": "field", "text_column": "field", "max_bytes": "most",
+    "rope_theta": "rope_base", "loops": "passes", "recurrence": "schedule", "seed": "seeds", "baseline": "reference",
     "warmup_steps": "warmup", "logit_softcap": "softcap", "tie_word_embeddings": "tie_embeddings",
 }  # fmt: skip
 """What other programs call it."""
