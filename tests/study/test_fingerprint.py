@@ -28,6 +28,7 @@ OTHER_MODEL = {
     "positions": "alibi",
     "rope_base": 5000,
     "qk_norm": "plain",
+    "attn_gate": "head",
     "windows": {"pattern": "SL", "short": 8},
     "value_embeddings": "all",
     "bigram_table": 16,
@@ -37,6 +38,8 @@ OTHER_MODEL = {
     "tie_embeddings": False,
     "schedule": "1..4 4",
     "inject": "add",
+    "h0": "noise",
+    "pass_norm": True,
     "tie": {"2:attn": "1:attn"},
     "residual_scaling": "unique",
     "init": {"std": 0.01},
@@ -98,6 +101,14 @@ def test_passes_change_it():
     prints = {run_fingerprint(with_model(schedule="1 (2..3)x{r} 4", passes=passes), 1, "data") for passes in (1, 2, 3)}
     assert len(prints) == 3
     assert PLAIN in prints, "one pass is the plain stack"
+
+
+def test_runs_of_before_keep_their_names():
+    """Computed by the version before attn_gate, h0, pass_norm and inject: linear were keys: a new key at its default changes no name."""
+    assert PLAIN == "33a99993945c9a8947621eef28474c78ae3c70aef7e14a188dc885fbb2b80ebf"
+    looped = with_model(family="loop2", schedule="1..4 1..4", inject="add")
+    assert run_fingerprint(looped, 2, "data") == "502c5a488f5be43e336317a68637f2c6700dce47854e63005782ac01145234bb"
+    assert run_fingerprint(with_model(attn_gate="none", h0="input", pass_norm=False), 1, "data") == PLAIN
 
 
 def test_memory_only_keys_do_not_change_it():

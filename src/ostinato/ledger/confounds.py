@@ -11,18 +11,18 @@ from typing import TypeVar
 
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.settings import kin, learning_rates, model_settings, scaling_words, settings
-from ostinato.study.derive import tied_to
+from ostinato.study.derive import pass_groups, tied_to
 
 NEAR_FLOPS = 0.02
 Value = TypeVar("Value")
-_OWN_SENTENCE = {"inject", "residual_scaling", "positions"}
+_OWN_SENTENCE = {"inject", "h0", "pass_norm", "residual_scaling", "positions"}
 """Settings of the model that have a rule of their own here."""
 
 
 def confounds(ledgers: Sequence[Ledger]) -> list[str]:
     """Warnings, one sentence each; none means that no rule found anything."""
     rules: tuple[Callable[[Sequence[Ledger]], list[str]], ...] = (
-        _injection, _scaling, _same_words, _one_rate, _unlike_tokens, _controls, _several_changes, _unused, _seeds,
+        _injection, _pass_norm, _scaling, _same_words, _one_rate, _unlike_tokens, _controls, _several_changes, _unused, _seeds,
     )  # fmt: skip
     return [sentence for rule in rules for sentence in rule(ledgers)]
 
@@ -47,16 +47,42 @@ def _by_words(groups: dict[str, list[Ledger]]) -> str:
 def _injection(ledgers: Sequence[Ledger]) -> list[str]:
     """Injection matters where a later pass begins; arms that never enter a later pass have nothing to inject."""
     looped = [ledger for ledger in ledgers if any(row.enters_pass for row in ledger.applications)]
-    injecting = [ledger for ledger in looped if ledger.arm.model.inject != "none"]
-    idle = [ledger for ledger in ledgers if ledger.arm.model.inject != "none" and ledger not in looped]
+    injecting = [ledger for ledger in looped if _injects(ledger)]
+    idle = [ledger for ledger in ledgers if ledger.arm.model.inject != "none" and ledger not in injecting]
+    kinds = _grouped(injecting, lambda ledger: settings(ledger.arm)["injection"])
     found = []
     if injecting and len(injecting) < len(looped):
         others = [ledger for ledger in looped if ledger not in injecting]
         found.append(f"injection in some looped arms only: the input comes in again in {_names(injecting)}, not in {_names(others)}")
     elif injecting:
         found.append(f"injection comes with looping: the input comes in again in {_names(injecting)}, and no looped arm goes without")
+    if len(kinds) > 1:
+        found.append("different injection: " + _by_words(kinds))
     if idle:
         found.append(f"injection is set but never happens in {_names(idle)}: no later pass begins there")
+    return found
+
+
+def _injects(ledger: Ledger) -> bool:
+    """`add` happens wherever a later pass begins, `linear` in repeated groups."""
+    model = ledger.arm.model
+    return model.inject == "add" or (model.inject == "linear" and bool(pass_groups(model)))
+
+
+def _pass_norm(ledgers: Sequence[Ledger]) -> list[str]:
+    """Like injection, a norm that only looped arms can have."""
+    looped = [ledger for ledger in ledgers if any(row.enters_pass for row in ledger.applications)]
+    asked = [ledger for ledger in ledgers if ledger.arm.model.pass_norm]
+    normed = [ledger for ledger in asked if pass_groups(ledger.arm.model)]
+    idle = [ledger for ledger in asked if ledger not in normed]
+    found = []
+    if normed and len(normed) < len(looped):
+        others = [ledger for ledger in looped if ledger not in normed]
+        found.append(f"a norm at the end of a pass in some looped arms only: in {_names(normed)}, not in {_names(others)}")
+    elif normed:
+        found.append(f"a norm at the end of a pass comes with looping: in {_names(normed)}, and no looped arm goes without")
+    if idle:
+        found.append(f"pass_norm is set but never happens in {_names(idle)}: no group of layers repeats there")
     return found
 
 

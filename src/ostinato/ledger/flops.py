@@ -6,6 +6,10 @@ published (the default; 217,089,024 a token for the base of karpathy/autoresearc
 trainer (the upstream trainer's own estimate; 239,078,400 for the same model): gates and convolutions are counted too, and every query
   is given the keys before it that a full window holds: window - 1, or the whole context where there is no window.
 
+Of the switches: a gate of attention is counted in both conventions when it has a number a channel (a matrix as large as q), as value gates
+are, by the trainer's alone, when it has one a head; the product W [e; h] of a linear injection is a matrix of the application that
+begins the pass, 2 · D · 2D operations forward at every pass. What a gate multiplies, a norm at the end of a pass and noise work by element.
+
 Both leave out look-ups (embeddings, positions, value and bigram tables), norms, scalars, softmax and all else that works by element,
 and know nothing of document masks. A head costs the same tied or untied. Activation checkpointing computes again but is not counted.
 

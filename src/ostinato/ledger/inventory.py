@@ -5,13 +5,17 @@ D = d_model, V = vocabulary, H = heads, K = key-value heads, E = head dimension,
 
     embedding V,D · positions context,D (learned) · bigram rows,D
     value_tables.i V,K*E · layers.i.value_gate K,32       where a layer has a value embedding
+    layers.i.inject D,2D                                  where a pass of a repeated group begins with layer i: inject linear
     layers.i.attn_norm, mlp_norm D                        where norms have weights
-    layers.i.attn   gqa: q k v o, q_norm and k_norm E
+    layers.i.attn   gqa: q k v o, q_norm and k_norm E, gate H,D (attn_gate head) or H*E,D (channel)
                     gdn: q k v g o, a and b H,D, A_log and dt_bias H, convolutions of width 4, o_norm E
     layers.i.mlp    swiglu: gate up down; relu2: up down
+    layers.i.pass_norm D                                  the norm at the end of a pass that begins with layer i
     final_norm D · residual_scale A, x0_scale A · head V,D (untied)
 
 A tied sublayer has no parameters: those of the layer it is taken from are the only ones. Norm, gate and value table stay the layer's own.
+A gate of attention belongs to the attention and is tied with it. One number a head is a `gate`, as value gates are; one a channel is as
+large as q and does the same work, and so is a `matrix`, counted and optimised as one. Injection is a `matrix`, too.
 The gated delta rule's layer is that of Yang et al. (arXiv 2412.06464), values as wide as keys.
 """
 
@@ -21,8 +25,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ostinato.schedule import Application
-from ostinato.study.derive import GATE_CHANNELS, arm_applications, has_value_table, head_dim, kv_heads, model_hidden, tied_to
+from ostinato.schedule import Application, RepeatedGroup
+from ostinato.study.derive import (
+    GATE_CHANNELS,
+    arm_applications,
+    has_value_table,
+    head_dim,
+    kv_heads,
+    model_hidden,
+    pass_groups,
+    tied_to,
+)
 from ostinato.study.records import Model, Role
 
 CONVOLUTION_WIDTH = 4
@@ -57,9 +70,9 @@ def inventory(model: Model, vocab: int, context: int) -> list[ParameterRow]:
         rows.append(ParameterRow("positions.weight", (context, width), "positions"))
     if model.bigram_table:
         rows.append(ParameterRow("bigram.weight", (model.bigram_table, width), "bigram_table"))
-    ties = tied_to(model)
+    ties, groups = tied_to(model), pass_groups(model)
     for layer in range(1, len(model.layers) + 1):
-        rows.extend(_layer(model, layer, vocab, ties))
+        rows.extend(_layer(model, layer, vocab, ties, groups))
     if model.norm.weight:
         rows.append(ParameterRow("final_norm.weight", (width,), "norm"))
     if model.application_scalars:
@@ -71,7 +84,8 @@ def inventory(model: Model, vocab: int, context: int) -> list[ParameterRow]:
 
 
 def used_by(model: Model, rows: list[ParameterRow], applications: tuple[Application, ...]) -> list[list[ParameterRow]]:
-    """For each application the tensors it uses: those of a tied sublayer's source, and the norm, gate and value table of its own layer.
+    """For each application the tensors it uses: those of a tied sublayer's source, and the norm, gate and value table of its own layer;
+    where a pass begins also its injection, where it ends also its norm.
 
     Per-application scalars are not among them: they belong to the model, one number of each to every application.
     """
@@ -86,10 +100,20 @@ def used_by(model: Model, rows: list[ParameterRow], applications: tuple[Applicat
         source = ties.get((layer, sublayer), layer)
         return around.get((layer, sublayer), []) + inside.get((source, sublayer), [])
 
-    return [[row for sublayer in application.sublayers for row in of(application.layer, sublayer)] for application in applications]
+    used = [[row for sublayer in application.sublayers for row in of(application.layer, sublayer)] for application in applications]
+    for group in pass_groups(model):
+        for name, places in (("inject", group.begins), ("pass_norm", group.ends)):
+            own = [row for row in rows if row.name == f"layers.{group.layer}.{name}.weight"]
+            for place in places:
+                used[place] = own + used[place] if name == "inject" else used[place] + own
+    return used
 
 
-def _layer(model: Model, layer: int, vocab: int, ties: dict[tuple[int, str], int]) -> Iterator[ParameterRow]:
+def _layer(model: Model, layer: int, vocab: int, ties: dict[tuple[int, str], int],
+           groups: tuple[RepeatedGroup, ...]) -> Iterator[ParameterRow]:  # fmt: skip
+    begins = any(group.layer == layer for group in groups)
+    if begins and model.inject == "linear":
+        yield ParameterRow(f"layers.{layer}.inject.weight", (model.d_model, 2 * model.d_model), "matrix", layer)
     if has_value_table(model, layer):
         heads = kv_heads(model)
         yield ParameterRow(f"value_tables.{layer}.weight", (vocab, heads * head_dim(model)), "value_table", layer, "attn")
@@ -101,6 +125,8 @@ def _layer(model: Model, layer: int, vocab: int, ties: dict[tuple[int, str], int
         if (layer, sublayer) not in ties:
             for name, shape, role in tensors:
                 yield ParameterRow(f"layers.{layer}.{sublayer}.{name}", shape, role, layer, sublayer)
+    if begins and model.pass_norm and model.norm.weight:
+        yield ParameterRow(f"layers.{layer}.pass_norm.weight", (model.d_model,), "norm", layer)
 
 
 Tensor = tuple[str, tuple[int, ...], Role]
@@ -113,6 +139,9 @@ def _gqa(model: Model) -> list[Tensor]:
                            ("v.weight", (keys, width), "matrix"), ("o.weight", (width, queries), "matrix")]  # fmt: skip
     if model.qk_norm == "weight":
         found += [("q_norm.weight", (size,), "norm"), ("k_norm.weight", (size,), "norm")]
+    if model.attn_gate != "none":
+        found.append(("gate.weight", (queries, width), "matrix") if model.attn_gate == "channel" else
+                     ("gate.weight", (model.heads, width), "gate"))  # fmt: skip
     return found
 
 

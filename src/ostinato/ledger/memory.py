@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from ostinato.ledger.inventory import CONVOLUTION_WIDTH, ParameterRow
 from ostinato.schedule import Application
-from ostinato.study.derive import has_value_table, head_dim, kv_heads, layer_window, model_hidden, optimizer_groups
+from ostinato.study.derive import (
+    draws_h0,
+    has_value_table,
+    head_dim,
+    kv_heads,
+    layer_window,
+    model_hidden,
+    optimizer_groups,
+    pass_groups,
+)
 from ostinato.study.records import Model, Recipe
 
 FLOAT32 = 4
@@ -69,15 +78,22 @@ def application_bytes(model: Model, application: Application, dtype: str) -> int
         else:
             kept = _gdn_kept(model) if model.layers[application.layer - 1] == "gdn" else _gqa_kept(model, application.layer)
             products, exact = products + kept[0], exact + kept[1]
+    for group in pass_groups(model):
+        if model.inject == "linear" and application.index in group.begins:
+            products += 2 * model.d_model  # [e; h]
+        if model.pass_norm and application.index in group.ends:
+            exact += model.d_model * (2 if model.norm.weight else 1) + 1
     return BYTES[dtype] * products + FLOAT32 * exact
 
 
 def _gqa_kept(model: Model, layer: int) -> tuple[int, int]:
-    """q, k, v, the output and a gated value embedding in the dtype of products; QK norm and the log-sum-exp of every query in float32."""
+    """q, k, v, the output, its gate and the gated output, a gated value embedding in the dtype of products; QK norm and the log-sum-exp of
+    every query in float32."""
     queries, keys = model.heads * head_dim(model), kv_heads(model) * head_dim(model)
     normed = {"none": 0, "plain": 1, "weight": 2}[model.qk_norm] * (queries + keys)
     value = keys + 2 * kv_heads(model) if has_value_table(model, layer) else 0
-    return 2 * (queries + keys) + value, normed + model.heads
+    gated = {"none": 0, "head": model.heads + queries, "channel": 2 * queries}[model.attn_gate]
+    return 2 * (queries + keys) + value + gated, normed + model.heads
 
 
 def _gdn_kept(model: Model) -> tuple[int, int]:
@@ -116,6 +132,7 @@ def memory(
         tokens * application_bytes(model, application, dtype) + cast_bytes(tensors, dtype)
         for application, tensors in zip(applications, used, strict=True)
     ]
+    groups = len(pass_groups(model)) if draws_h0(model) else 0  # e beside the noise that the first pass begins with
     head = 0 if dtype == "float32" else BYTES[dtype] * vocab * model.d_model
     ends = tokens * ends_bytes(model, vocab, dtype) + head
     return {
@@ -123,7 +140,7 @@ def memory(
         "gradients": size,
         "optimizer": optimizer_bytes(rows, recipe, model),
         "activations": ends + sum(kept),
-        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * len(applications) + max(kept),
+        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * (len(applications) + groups) + max(kept),
     }
 
 

@@ -56,8 +56,8 @@ def repeated_groups(applications: tuple[Application, ...]) -> tuple[RepeatedGrou
     for one, other in pairwise(found):
         if other[0] < one[1]:
             inner = other[1] <= one[1] or one[:1] == other[:1]
-            raise _unclear(applications, other[0], "a repeated group within another" if inner else "two repeated groups share an application",
-                           "write a schedule whose groups follow each other, as (1..2)x2 (3..4)x2")  # fmt: skip
+            what = "a repeated group within another" if inner else "two repeated groups share an application"
+            raise _unclear(applications, other[0], what, "write a schedule whose groups follow each other, as (1..2)x2 (3..4)x2")
     for first, end, length in found:
         if over := (end - first) % length:
             what = f"after whole passes of {length} applications, {over} more run again and are a part of a pass"
@@ -68,7 +68,7 @@ def repeated_groups(applications: tuple[Application, ...]) -> tuple[RepeatedGrou
 def _unclear(applications: Sequence[Application], index: int, what: str, fix: str) -> ScheduleError:
     words = [str(application) for application in applications]
     column = 1 + sum(len(word) + 1 for word in words[:index])
-    return ScheduleError(" ".join(words), column, what, "what happens at the beginning or the end of a pass needs one place where it is", fix)
+    return ScheduleError(" ".join(words), column, what, "what happens where a pass begins or ends needs one place where that is", fix)
 
 
 def _repetitions(applications: Sequence[Application]) -> list[tuple[int, int, int]]:
@@ -88,4 +88,4 @@ def _repetitions(applications: Sequence[Application]) -> list[tuple[int, int, in
 
 
 def _repeats(later: Application, earlier: Application) -> bool:
-    return later.layer == earlier.layer and not {later.part, earlier.part} == {"attn", "mlp"}
+    return later.layer == earlier.layer and {later.part, earlier.part} != {"attn", "mlp"}

@@ -72,7 +72,10 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
             "rope turns channels in pairs: head_dim is even",
             f"head_dim: {derive.head_dim(model) + 1}, or positions: alibi",
         )
-    yield from locate.attempt(lambda: derive.arm_applications(model), "schedule", "passes", "layers")
+    refused = list(locate.attempt(lambda: derive.arm_applications(model), "schedule", "passes", "layers"))
+    yield from refused
+    if not refused:
+        yield from locate.attempt(lambda: derive.pass_groups(model), *(("inject",) if model.inject == "linear" else ()), "pass_norm")
     yield from locate.attempt(lambda: derive.tied_to(model), "tie")
     yield from locate.attempt(
         lambda: [derive.layer_window(model, layer, 1) for layer in range(1, len(model.layers) + 1)], "windows.pattern", "windows", "family"

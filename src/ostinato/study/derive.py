@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ostinato.errors import StudyError
-from ostinato.schedule import Application, Schedule, parse, plain
+from ostinato.schedule import Application, RepeatedGroup, Schedule, parse, plain, repeated_groups
 from ostinato.study import bos, ties
 from ostinato.study.numbers import LARGEST
 from ostinato.study.records import Model, Recipe, Role, Tokenizer
@@ -122,6 +122,27 @@ def arm_schedule(model: Model) -> Schedule:
 def arm_applications(model: Model) -> tuple[Application, ...]:
     """The schedule as applications. Raises ScheduleError, also when {r} and `passes` do not go together."""
     return arm_schedule(model).applications(model.passes)
+
+
+def pass_groups(model: Model) -> tuple[RepeatedGroup, ...]:
+    """The repeated groups whose passes begin with a linear injection or end with a norm; none when the model has neither.
+
+    Raises ScheduleError when it has one of them and a pass of its schedule could begin at more than one place.
+    """
+    return repeated_groups(arm_applications(model)) if model.inject == "linear" or model.pass_norm else ()
+
+
+def draws_h0(model: Model) -> bool:
+    """Does a group begin with noise instead of its own input?"""
+    return model.h0 == "noise" and model.inject == "linear" and bool(pass_groups(model))
+
+
+def h0_std(model: Model) -> float:
+    """Of the noise: that of the embedding at the start, so that h0 is of the size of what e is made from.
+
+    As in the source (Geiping et al., arXiv 2502.05171), where both are sqrt(2/5): its embedding is drawn with that, as its noise is.
+    """
+    return 1.0 if model.embedding_norm or model.init.rule == "loop2" else model.init.std
 
 
 def expanded(path: str | Path) -> Path:

@@ -11,13 +11,16 @@ from pydantic import BaseModel
 
 from ostinato.schedule import effective_depth
 from ostinato.study.derive import arm_applications, head_dim, kv_heads, model_hidden, tied_to
-from ostinato.study.records import Arm
+from ostinato.study.records import Arm, Model
 
 RULES = 1
 """Raised when a change to the code changes the numbers of a run, so that stored runs of before are not taken for new ones."""
 
 MEMORY_ONLY = {"micro_batch", "activation_checkpointing"}
 """Keys of the recipe that change memory and time, never results."""
+
+LATER = ("attn_gate", "h0", "pass_norm")
+"""Keys of the model that came after runs were stored: at their defaults they are no part of an identity, so that those runs keep theirs."""
 
 
 def _plain(value: Any) -> Any:
@@ -45,6 +48,9 @@ def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     scaling by the effective depth and by the same number.
     """
     model = arm.model.model_dump(mode="json", exclude={"schedule", "passes", "mlp", "heads", "kv_heads", "head_dim", "tie"})
+    for key in LATER:
+        if model[key] == Model.model_fields[key].default:
+            del model[key]
     model["mlp"] = {"kind": arm.model.mlp.kind, "hidden": model_hidden(arm.model)}
     model["heads"] = [arm.model.heads, kv_heads(arm.model), head_dim(arm.model)]
     model["tie"] = sorted([layer, part, owner] for (layer, part), owner in tied_to(arm.model).items())
