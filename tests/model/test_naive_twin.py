@@ -7,7 +7,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ostinato.errors import ScheduleError
 from ostinato.model import naive
+from ostinato.schedule import parse, repeated_groups
 
 VOCAB, CONTEXT = 11, 8
 SWITCHES = {
@@ -46,6 +48,25 @@ SWITCHES = {
     "injection": {"inject": "add", "schedule": "(1..2)x3"},
     "injection beside scalars": {"inject": "add", "schedule": "1 (2)x2 1", "application_scalars": True, "embedding_norm": True},
     "passes": {"schedule": "1 (2)x{r}", "passes": 3},
+    "gate a head": {"attn_gate": "head", "heads": 4, "kv_heads": 2},
+    "gate a channel": {"attn_gate": "channel", "schedule": "1..2 1..2:attn", "qk_norm": "weight"},
+    "tied gated attention": {"layers": 3, "attn_gate": "channel", "tie": {"3:attn": "1:attn"}, "head_dim": 6},
+    "linear injection": {"inject": "linear", "schedule": "(1..2)x3"},
+    "linear injection of a core": {"inject": "linear", "layers": 4, "schedule": "1 (2..3)x3 4", "norm": {"weight": False}},
+    "linear injection, partial pass": {"inject": "linear", "schedule": "1..2 1..2:attn"},
+    "linear injection, a group by its attention": {"inject": "linear", "pass_norm": True, "schedule": "(1 2)x2:attn 2:mlp"},
+    "linear injection, two groups": {"inject": "linear", "h0": "noise", "schedule": "1x3 2x2", "pass_norm": True},
+    "linear injection, two groups of one layer": {"inject": "linear", "layers": 3, "schedule": "(1 2)x2 3 (1 2)x2", "pass_norm": True},
+    "linear injection beside scalars": {"inject": "linear", "schedule": "1..2 2 2", "application_scalars": True, "h0": "noise"},
+    "noise": {"inject": "linear", "h0": "noise", "schedule": "1 (2)x3", "init": {"std": 0.7}},
+    "noise of a normed input": {"inject": "linear", "h0": "noise", "schedule": "(1 2)x2", "embedding_norm": True},
+    "norm of a pass": {"pass_norm": True, "layers": 4, "schedule": "1 (2..3)x2 4"},
+    "norm of a pass without weight": {"pass_norm": True, "schedule": "(1..2)x2", "norm": {"weight": False, "eps": 0.01}},
+    "norm of a pass with x = h + e": {"pass_norm": True, "inject": "add", "layers": 3, "schedule": "(1..2)x2 3:mlp 1"},
+    "switches without a repeated group": {"pass_norm": True, "inject": "linear", "h0": "noise", "layers": 3, "schedule": "1..3 1"},
+    "loop2 recurrent": {"family": "loop2", "layers": 4, "heads": 4, "windows": {"pattern": "SSSL", "short": 3}, "pass_norm": True,
+                        "mlp": {"hidden": None, "ratio": 1}, "schedule": "1 (2..3)x2 4", "inject": "linear", "h0": "noise",
+                        "attn_gate": "channel"},
     "loop2": {"family": "loop2", "layers": 4, "heads": 4, "windows": {"pattern": "SSSL", "short": 3}, "mlp": {"hidden": None, "ratio": 1},
               "schedule": "1..4 1..4:attn", "bigram_table": 13},
 }  # fmt: skip
@@ -75,12 +96,14 @@ def test_every_switch(small_model, small_decoder, switch):
     agree(small_decoder(small_model(**SWITCHES[switch])))
 
 
-@pytest.mark.parametrize("switch", ["llama", "alibi in windows", "learned positions", "bigram table, normed", "loop2"])
+@pytest.mark.parametrize("switch", ["llama", "alibi in windows", "learned positions", "bigram table, normed", "loop2", "gate a channel",
+                                    "linear injection of a core", "loop2 recurrent"])
 def test_document_masking(small_model, small_decoder, switch):
     agree(small_decoder(small_model(**SWITCHES[switch])), DOCUMENTS)
 
 
-@pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "injection"])
+@pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "injection", "linear injection of a core", "loop2 recurrent",
+                                    "linear injection, two groups"])
 def test_activation_checkpointing(small_model, small_decoder, switch):
     decoder = small_decoder(small_model(**SWITCHES[switch]))
     decoder.activation_checkpointing = True
@@ -93,13 +116,14 @@ def models(draw):
     layers = draw(st.integers(1, 3))
     place = st.tuples(st.integers(1, layers), st.sampled_from(["", ":attn", ":mlp"]))
     heads = draw(st.sampled_from([1, 2, 3, 4]))
+    times = draw(st.sampled_from([1, 1, 2, 3]))
     keys = {
         "layers": layers,
         "d_model": 32,
         "heads": heads,
         "head_dim": draw(st.sampled_from([2, 6])),
         "kv_heads": draw(st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0])),
-        "schedule": " ".join(f"{layer}{part}" for layer, part in draw(st.lists(place, min_size=1, max_size=4))),
+        "schedule": " ".join(f"{layer}{part}" for layer, part in draw(st.lists(place, min_size=1, max_size=3)) * times),
         "mlp": {"kind": draw(st.sampled_from(["swiglu", "relu2"])), "hidden": draw(st.integers(1, 9))},
         "norm": {"weight": draw(st.booleans()), "eps": 1e-5},
         "positions": draw(st.sampled_from(["none", "rope", "learned", "alibi"])),
@@ -111,8 +135,15 @@ def models(draw):
         "application_scalars": draw(st.booleans()),
         "softcap": draw(st.sampled_from([None, 3])),
         "tie_embeddings": draw(st.booleans()),
-        "inject": draw(st.sampled_from(["none", "add"])),
+        "attn_gate": draw(st.sampled_from(["none", "head", "channel"])),
+        "inject": draw(st.sampled_from(["none", "add", "linear"])),
+        "h0": draw(st.sampled_from(["input", "noise"])),
+        "pass_norm": draw(st.booleans()),
     }
+    try:
+        repeated_groups(parse(keys["schedule"], layers).applications())
+    except ScheduleError:  # then a study is refused that has either of these
+        keys |= {"inject": "add", "pass_norm": False}
     if layers > 1 and draw(st.booleans()):
         part = draw(st.sampled_from(["attn", "mlp"]))
         keys["tie"] = {f"{layers}:{part}": f"1:{part}"}

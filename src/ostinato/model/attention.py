@@ -2,10 +2,14 @@
 
 Query head h reads key-value head h // (H / K). Norms of q and k (Henry et al., arXiv 2010.04245): `plain` has no weight and comes
 after RoPE, as in loop2; `weight` has one per channel and comes before RoPE, as in Qwen3.
+
+A gate (Qiu et al., arXiv 2505.06708, their position G1): what attention gives a head, times σ(W x), x the sublayer's normed input, before
+the output projection; `head` has one number a head, `channel` one for each of its channels.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ostinato.model.cache import Slot
@@ -16,15 +20,18 @@ from ostinato.model.positions import rotate
 
 
 class Attention(nn.Module):
-    """o(softmax(q k / sqrt(E)) v).  The window, the mask and the positions come from outside: they belong to the application."""
+    """o(gate · softmax(q k / sqrt(E)) v).  The window, the mask and the positions come from outside: they belong to the application."""
 
-    def __init__(self, width: int, heads: int, kv_heads: int, head_dim: int, qk_norm: str, eps: float):
+    def __init__(self, width: int, heads: int, kv_heads: int, head_dim: int, qk_norm: str, eps: float, gate: str = "none"):
         super().__init__()
         self.head_dim, self.qk_norm = head_dim, qk_norm
         self.q = Linear(width, heads * head_dim)
         self.k = Linear(width, kv_heads * head_dim)
         self.v = Linear(width, kv_heads * head_dim)
         self.o = Linear(heads * head_dim, width)
+        if gate != "none":
+            self.gate = Linear(width, heads if gate == "head" else heads * head_dim)
+        self.gated = gate != "none"
         if qk_norm != "none":
             self.q_norm = RMSNorm(head_dim, qk_norm == "weight", eps)
             self.k_norm = RMSNorm(head_dim, qk_norm == "weight", eps)
@@ -45,4 +52,7 @@ class Attention(nn.Module):
         if slot is not None:
             k_BKSE, v_BKSE = slot.extend(k_BKSE, v_BKSE)
         y_BHTE = masks.of(window, k_BKSE.shape[2]).attend(q_BHTE, k_BKSE, v_BKSE)
-        return self.o(y_BHTE.transpose(1, 2).flatten(2))
+        y_BTHE = y_BHTE.transpose(1, 2)
+        if self.gated:
+            y_BTHE = y_BTHE * torch.sigmoid(self.gate(x_BTD)).unflatten(-1, (y_BTHE.shape[2], -1))
+        return self.o(y_BTHE.flatten(2))

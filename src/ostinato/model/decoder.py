@@ -6,12 +6,16 @@ Shapes, as suffixes of names:
 
     x = x0 = embedding[tokens] (+ bigram row) (+ position row) (normed)
     for every application:
-        x = x + x0                           where a later pass begins, if the model injects
+        e = x; x = noise                     where a repeated group begins: e, if it injects linearly; h0, if that is noise
+        x = x + x0, or W [e; x]              where a later pass begins, or every pass of a repeated group: inject add, linear
         x = residual_scale · x + x0_scale · x0        own scalars, if the model has them
         x = x + attn(norm x)                 if its attention runs
         x = x + mlp(norm x)                  if its MLP runs
+        x = norm x                           where a pass of a repeated group ends, if the model has that norm
     logits = softcap(head(norm x))
 
+attn: o(σ(gate x) · attention), if the model gates attention (attention.py). Repeated groups: schedule/groups.py; their W and norm
+belong to the layer that a pass begins with. Noise: noise.py.
 The stream x stays in the dtype of the weights; products run in `compute_dtype`; logits are float32 or better.
 A tied sublayer has no parameters: the layer that runs looks the sublayer up at its source and brings its own norm, window,
 value table and gate. Parameter names are those of ledger/inventory.py; layers are numbered from 1.
@@ -29,25 +33,33 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ostinato.errors import OstinatoError
+from ostinato.ledger.inventory import CONVOLUTION_WIDTH
 from ostinato.model.attention import Attention
-from ostinato.model.cache import Cache, Slot
+from ostinato.model.cache import Cache, DeltaSlot, Slot
+from ostinato.model.delta_rule import DeltaBackend
+from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.embeddings import bigram_rows, gated_value
+from ostinato.model.gdn import GatedDeltaNet
 from ostinato.model.init import initialise
 from ostinato.model.linear import Linear, Table, unset
 from ostinato.model.masks import Backend, Masks
 from ostinato.model.mlp import MLPS
+from ostinato.model.noise import fixed_key, normal
 from ostinato.model.norm import RMSNorm, rms_norm
 from ostinato.model.positions import rotation
+from ostinato.model.spans import Spans
 from ostinato.schedule import Application
 from ostinato.study.derive import (
     GATE_CHANNELS,
-    RUNNABLE,
     arm_applications,
+    draws_h0,
+    h0_std,
     has_value_table,
     head_dim,
     kv_heads,
     layer_window,
     model_hidden,
+    pass_groups,
     tied_to,
 )
 from ostinato.study.records import Model
@@ -56,19 +68,28 @@ log = logging.getLogger("ostinato")
 
 
 class Layer(nn.Module):
-    """The parameters of one layer that are its own: two norms, a value gate, and the sublayers that are not tied elsewhere."""
+    """The parameters of one layer that are its own: norms, a value gate, an injection, the sublayers that are not tied elsewhere."""
 
-    def __init__(self, model: Model, layer: int, tied: dict[tuple[int, str], int]):
+    def __init__(self, model: Model, layer: int, tied: dict[tuple[int, str], int], delta_backend: DeltaBackend):
         super().__init__()
         width, eps, heads = model.d_model, model.norm.eps, kv_heads(model)
         self.attn_norm = RMSNorm(width, model.norm.weight, eps)
         self.mlp_norm = RMSNorm(width, model.norm.weight, eps)
         if has_value_table(model, layer):
             self.value_gate = Linear(GATE_CHANNELS, heads)
-        if (layer, "attn") not in tied:
-            self.attn = Attention(width, model.heads, heads, head_dim(model), model.qk_norm, eps)
+        if (layer, "attn") in tied:
+            pass
+        elif model.layers[layer - 1] == "gdn":
+            self.attn = GatedDeltaNet(width, model.heads, head_dim(model), CONVOLUTION_WIDTH, eps, delta_backend)
+        else:
+            self.attn = Attention(width, model.heads, heads, head_dim(model), model.qk_norm, eps, model.attn_gate)
         if (layer, "mlp") not in tied:
             self.mlp = MLPS[model.mlp.kind](width, model_hidden(model))
+        if any(group.layer == layer for group in pass_groups(model)):
+            if model.inject == "linear":
+                self.inject = Linear(2 * width, width)
+            if model.pass_norm:
+                self.pass_norm = RMSNorm(width, model.norm.weight, eps)
 
 
 @dataclass(frozen=True)
@@ -79,6 +100,7 @@ class Side:
     x0_BTD: Tensor
     masks: Masks
     angles: tuple[Tensor, Tensor] | None
+    spans: Spans | None
     scales: tuple[tuple[Tensor, Tensor], ...]
     cache: Cache | None
 
@@ -88,20 +110,25 @@ class Decoder(nn.Module):
 
     vocab: rows of the embedding.  context: the most positions of learned positions, and the meaning of a whole window.
     bos: what an empty prompt begins with.  compute_dtype: of the products (None: that of the weights).
-    backend: of attention, see masks.py.  compiled: run the walk and the loss through torch.compile.
+    backend: of attention, see masks.py.  delta_backend: of the gated delta rule, see delta_rule.py.
+    compiled: run the walk and the loss through torch.compile.
     activation_checkpointing: keep only the input of every application for the backward pass; results do not change.
-    Raises OstinatoError for a layer kind that cannot run.
+    Raises OstinatoError for a shape that cannot run.
     """
 
     def __init__(self, model: Model, vocab: int, context: int, bos: int | None = None, *, compute_dtype: torch.dtype | None = None,
-                 backend: Backend = "auto", compiled: bool = False):  # fmt: skip
+                 backend: Backend = "auto", delta_backend: DeltaBackend = "auto", compiled: bool = False):  # fmt: skip
         super().__init__()
         _refuse(model)
         self.model, self.vocab, self.context, self.bos = model, vocab, context, bos
-        self.compute_dtype, self.backend = compute_dtype, backend
+        self.compute_dtype, self.backend, self.delta_backend = compute_dtype, backend, delta_backend
         self.activation_checkpointing = False
         self.applications = arm_applications(model)
-        numbers = range(1, len(model.layers) + 1)
+        numbers, groups = range(1, len(model.layers) + 1), pass_groups(model)
+        self.enters = {group.first: place for place, group in enumerate(groups)} if model.inject == "linear" else {}
+        self.begins = {index for group in groups for index in group.begins} if model.inject == "linear" else set()
+        self.ends = {index: str(group.layer) for group in groups for index in group.ends} if model.pass_norm else {}
+        self.draws = draws_h0(model)
         windows = {i: layer_window(model, i, context) for i in numbers}
         self.windows = {i: None if window >= context else window for i, window in windows.items()}
         self.source = {(i, part): i for i in numbers for part in ("attn", "mlp")} | tied_to(model)
@@ -113,7 +140,7 @@ class Decoder(nn.Module):
         if model.bigram_table:
             self.bigram = Table(model.bigram_table, width)
         self.value_tables = nn.ModuleDict({str(i): Table(vocab, channels) for i in numbers if has_value_table(model, i)})
-        self.layers = nn.ModuleDict({str(i): Layer(model, i, tied_to(model)) for i in numbers})
+        self.layers = nn.ModuleDict({str(i): Layer(model, i, tied_to(model), delta_backend) for i in numbers})
         self.final_norm = RMSNorm(width, model.norm.weight, model.norm.eps)
         if model.application_scalars:
             self.residual_scale = unset(len(self.applications))
@@ -135,32 +162,40 @@ class Decoder(nn.Module):
         """
         return self.logits(self.hidden(tokens_BT, documents_BT=documents_BT, cache=cache))
 
-    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
-        """Nats of every target, [B, T], 0 where the target is -1 (not counted)."""
+    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None, keys_B2: Tensor | None = None) -> Tensor:
+        """Nats of every target, [B, T], 0 where the target is -1 (not counted).
+
+        keys_B2: of the noise of every row in a training step (noise.row_keys); None: the fixed noise of measuring.
+        """
         losses = self._compiled[1] if self._compiled else self._losses
-        return losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "none").view(targets_BT.shape)
+        return losses(self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2), targets_BT, "none").view(targets_BT.shape)
 
     def loss_sum(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
         """Nats of all counted targets together: a sum, because only the caller knows the step's count."""
         losses = self._compiled[1] if self._compiled else self._losses
         return losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
 
-    def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None) -> Tensor:
-        """The stream after the final norm, [B, T, D]."""
-        masks, angles = self._sight(tokens_BT, documents_BT, cache)
+    def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None,
+               keys_B2: Tensor | None = None) -> Tensor:  # fmt: skip
+        """The stream after the final norm, [B, T, D].  keys_B2: as in `losses`."""
+        noise = self._noise(tokens_BT, keys_B2, cache.tokens if cache else 0)
+        sight = self._sight(tokens_BT, documents_BT, cache)
         if cache is None:
             walk = self._compiled[0] if self._compiled else self._walk
-            return walk(tokens_BT, documents_BT, masks, angles, None)
-        x_BTD = self._walk(tokens_BT, documents_BT, masks, angles, cache)
+            return walk(tokens_BT, documents_BT, sight, None, noise)
+        x_BTD = self._walk(tokens_BT, documents_BT, sight, cache, noise)
         cache.tokens, cache.last_B = cache.tokens + tokens_BT.shape[1], tokens_BT[:, -1]
         return x_BTD
 
-    def _walk(self, tokens_BT: Tensor, documents_BT: Tensor | None, masks: Masks, angles: tuple | None, cache: Cache | None) -> Tensor:
-        x_BTD = x0_BTD = self._embed(tokens_BT, documents_BT, cache)
+    def _walk(self, tokens_BT: Tensor, documents_BT: Tensor | None, sight: tuple, cache: Cache | None,
+              noise: tuple[Tensor, ...]) -> Tensor:  # fmt: skip
+        x_BTD = x0_BTD = e_BTD = self._embed(tokens_BT, documents_BT, cache)
         scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
-        side = Side(tokens_BT, x0_BTD, masks, angles, scales, cache)
+        side = Side(tokens_BT, x0_BTD, *sight, scales, cache)
         for application in self.applications:
-            apply = partial(self._apply_one, application, side)
+            if (group := self.enters.get(application.index)) is not None:
+                e_BTD, x_BTD = x_BTD, noise[group] if self.draws else x_BTD
+            apply = partial(self._apply_one, application, side, e_BTD)
             if self.activation_checkpointing and torch.is_grad_enabled():
                 x_BTD = checkpoint(apply, x_BTD, use_reentrant=False, preserve_rng_state=False)
             else:
@@ -176,10 +211,12 @@ class Decoder(nn.Module):
             x_BTD = x_BTD + self.positions.weight[start : start + tokens_BT.shape[1]]
         return rms_norm(x_BTD, model.norm.eps) if model.embedding_norm else x_BTD
 
-    def _apply_one(self, application: Application, side: Side, x_BTD: Tensor) -> Tensor:
+    def _apply_one(self, application: Application, side: Side, e_BTD: Tensor, x_BTD: Tensor) -> Tensor:
         number, layer = application.layer, self.layers[str(application.layer)]
         if application.enters_pass and self.model.inject == "add":
             x_BTD = x_BTD + side.x0_BTD
+        if application.index in self.begins:
+            x_BTD = layer.inject(torch.cat((e_BTD, x_BTD), -1).to(self.product_dtype)).to(self.dtype)
         if side.scales:
             residual, x0 = side.scales[application.index]
             x_BTD = residual * x_BTD + x0 * side.x0_BTD
@@ -190,11 +227,15 @@ class Decoder(nn.Module):
                 value_BTKE = gated_value(layer.value_gate, normed_BTD, self.value_tables[str(number)](side.tokens_BT))
             attn = self.layers[str(self.source[number, "attn"])].attn
             slot = side.cache and side.cache.slots[application.index]
-            x_BTD = x_BTD + attn(normed_BTD, side.masks, self.windows[number], side.angles, value_BTKE, slot)
+            if isinstance(attn, GatedDeltaNet):
+                x_BTD = x_BTD + attn(normed_BTD, side.spans, slot)
+            else:
+                x_BTD = x_BTD + attn(normed_BTD, side.masks, self.windows[number], side.angles, value_BTKE, slot)
         if application.mlp:
             mlp = self.layers[str(self.source[number, "mlp"])].mlp
             x_BTD = x_BTD + mlp(layer.mlp_norm(x_BTD).to(self.product_dtype))
-        return x_BTD
+        owner = self.ends.get(application.index)
+        return x_BTD if owner is None else self.layers[owner].pass_norm(x_BTD)
 
     def logits(self, x_BTD: Tensor) -> Tensor:
         """The head on a normed stream, [B, T, V]."""
@@ -222,10 +263,22 @@ class Decoder(nn.Module):
 
     def cache(self) -> Cache:
         """An empty cache: one slot for every application with attention."""
-        return Cache({a.index: Slot(self.windows[a.layer]) for a in self.applications if a.attn})
+        kinds = self.model.layers
+        return Cache({a.index: DeltaSlot() if kinds[a.layer - 1] == "gdn" else Slot(self.windows[a.layer])
+                      for a in self.applications if a.attn})  # fmt: skip
 
-    def _sight(self, tokens_BT: Tensor, documents_BT: Tensor | None, cache: Cache | None) -> tuple[Masks, tuple | None]:
-        """Masks and rotary angles; those of a whole forward without documents are kept for the next one."""
+    def _noise(self, tokens_BT: Tensor, keys_B2: Tensor | None, start: int) -> tuple[Tensor, ...]:
+        """h0 of every repeated group, [B, T, D] each; outside the compiled part, where it would be another function to its last digits."""
+        if not self.draws:
+            return ()
+        (rows, length), std = tokens_BT.shape, h0_std(self.model)
+        keys_B2 = (fixed_key() if keys_B2 is None else keys_B2).to(tokens_BT.device)
+        drawn = [normal(keys_B2, group, start, length, self.model.d_model, torch.float64) for group in self.enters.values()]
+        return tuple((std * noise_BTD).to(self.dtype).expand(rows, -1, -1) for noise_BTD in drawn)
+
+    def _sight(self, tokens_BT: Tensor, documents_BT: Tensor | None,
+               cache: Cache | None) -> tuple[Masks, tuple | None, Spans | None]:  # fmt: skip
+        """Masks, rotary angles and documents' spans; those of a whole forward without documents are kept for the next one."""
         length, start, model, device = tokens_BT.shape[1], cache.tokens if cache else 0, self.model, tokens_BT.device
         if model.positions == "learned" and start + length > self.context:
             raise OstinatoError(f"{start + length} positions", f"this model has learned {self.context}",
@@ -238,26 +291,37 @@ class Decoder(nn.Module):
         masks = Masks(self.backend, queries=length, device=device, dtype=self.product_dtype, head_dim=head_dim(model),
                       documents_BT=documents_BT, alibi=model.heads if model.positions == "alibi" else 0)  # fmt: skip
         if cache is None:
-            for window in set(self.windows.values()):  # here, so that none is made within a compiled or a repeated part
+            for window in self._windows_of_attention():  # here, so that none is made within a compiled or a repeated part
                 masks.of(window, length)
         angles = None
         if model.positions == "rope":
             angles = rotation(torch.arange(start, start + length, device=device), model.heads, head_dim(model), model.rope_base, self.dtype)
         if not self._logged:
-            names = {window or "the whole context": masks.choose(window, length) for window in self.windows.values()}
-            log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
+            names = {window or "the whole context": masks.choose(window, length) for window in self._windows_of_attention()}
+            if names:
+                log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
+            if "gdn" in model.layers:
+                log.info("gated delta rule on %s: %s (%s)", device, *choose_delta(self.delta_backend, device))
             self._logged = True
         if cache is None and documents_BT is None:
-            self._kept = key, (masks, angles)
-        return masks, angles
+            self._kept = key, (masks, angles, None)
+        spans = None
+        if "gdn" in model.layers and documents_BT is not None:
+            spans = Spans.of(documents_BT, CONVOLUTION_WIDTH, self.product_dtype)
+        return masks, angles, spans
+
+    def _windows_of_attention(self) -> list[int | None]:
+        """Each window once, in the order of the layers with attention."""
+        return list(dict.fromkeys(window for i, window in self.windows.items() if self.model.layers[i - 1] != "gdn"))
 
 
 def build(model: Model, vocab: int, context: int, seed: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
           *, bos: int | None = None, compute_dtype: torch.dtype | None = None, backend: Backend = "auto",
-          compiled: bool = False) -> Decoder:  # fmt: skip
+          delta_backend: DeltaBackend = "auto", compiled: bool = False) -> Decoder:  # fmt: skip
     """A decoder with the initial weights of (model, seed); on the device "meta" one without weights, for `load_weights`."""
     with torch.device("meta"):
-        decoder = Decoder(model, vocab, context, bos, compute_dtype=compute_dtype, backend=backend, compiled=compiled).to(dtype)
+        decoder = Decoder(model, vocab, context, bos, compute_dtype=compute_dtype, backend=backend, delta_backend=delta_backend,
+                          compiled=compiled).to(dtype)  # fmt: skip
     if str(device) == "meta":
         return decoder
     decoder = decoder.to_empty(device=device)
@@ -266,11 +330,7 @@ def build(model: Model, vocab: int, context: int, seed: int, device: torch.devic
 
 
 def _refuse(model: Model) -> None:
-    kinds = sorted(set(model.layers) - set(RUNNABLE))
-    if kinds:
-        raise OstinatoError(f"layers of kind {', '.join(kinds)}", "such layers can be planned, but they cannot run yet",
-                            "`ostinato plan` shows what they cost; run an arm whose layers are gqa")  # fmt: skip
-    if model.positions == "rope" and head_dim(model) % 2:
+    if model.positions == "rope" and "gqa" in model.layers and head_dim(model) % 2:
         raise OstinatoError(f"RoPE on heads of {head_dim(model)} channels", "RoPE turns channels in pairs",
                             "use an even head_dim, or positions: alibi, learned or none")  # fmt: skip
     if any(has_value_table(model, i) for i in range(1, len(model.layers) + 1)) and model.d_model < GATE_CHANNELS:

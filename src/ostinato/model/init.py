@@ -12,10 +12,16 @@ on every device and for every torch version. It is drawn in float32, whatever th
     positions                   N(0, std)                       N(0, std)                     ours
     value_tables                N(0, std)                       U(±√3/√D)
     attn q k v, mlp gate up     N(0, std)                       U(±√3/√D)
+    attn gate                   N(0, std)                       U(±√3/√D)                     ours under loop2
+    inject                      [I | 0]                         [I | 0]                       every pass begins with e
     attn o, mlp down            N(0, std · s)                   0
     value_gate                  0 (a gate of 1)                 0
     bigram                      0                               0                             ours: the arm starts as its twin
-    norms                       1                               1
+    gdn g a b                   N(0, std)                       U(±√3/√D)                     ours
+    gdn convolutions            U(±1/2)                         U(±1/2)                       torch's own of width 4
+    gdn A_log                   log A, A of U(1, 16)            the same                      decays of U(1, 16) · softplus
+    gdn dt_bias                 softplus⁻¹ of 0.001 … 0.1       the same                      uniform in the logarithm
+    norms, pass_norm            1                               1
     residual_scale              1                               1
     x0_scale                    0 (ours: starts as its twin)    0.1
 
@@ -40,10 +46,18 @@ if TYPE_CHECKING:
     from ostinato.model.decoder import Decoder
 
 
-class Rule(NamedTuple):
-    """scale × unit noise of this kind, or the constant `scale`."""
+def _softplus_inverse(step: np.ndarray) -> np.ndarray:
+    return step + np.log(-np.expm1(-step))
 
-    noise: Literal["normal", "uniform", "constant"]
+
+DELTA = {"decay": lambda share: np.log(1 + 15 * share), "step": lambda share: _softplus_inverse(0.001 * 100**share)}
+"""Of a gated delta layer, from numbers between 0 and 1: A_log, and dt_bias (as in Mamba2, Dao and Gu, arXiv 2405.21060)."""
+
+
+class Rule(NamedTuple):
+    """scale × unit noise of this kind, or the constant `scale`, or ones on the diagonal times it; decay and step: see DELTA."""
+
+    noise: Literal["normal", "uniform", "constant", "identity", "decay", "step"]
     scale: float
 
 
@@ -67,12 +81,23 @@ def rule(name: str, model: Model, applications: Sequence[Application]) -> Rule:
     return {
         "attn_norm": Rule("constant", 1.0),
         "mlp_norm": Rule("constant", 1.0),
+        "pass_norm": Rule("constant", 1.0),
+        "inject": Rule("identity", 1.0),
         "q_norm": Rule("constant", 1.0),
         "k_norm": Rule("constant", 1.0),
         "value_gate": Rule("constant", 0.0),
         "q": fan,
         "k": fan,
         "v": fan,
+        "g": fan,
+        "a": fan,
+        "b": fan,
+        "q_conv": Rule("uniform", 0.5),
+        "k_conv": Rule("uniform", 0.5),
+        "v_conv": Rule("uniform", 0.5),
+        "A_log": Rule("decay", 1.0),
+        "dt_bias": Rule("step", 1.0),
+        "o_norm": Rule("constant", 1.0),
         "gate": fan,
         "up": fan,
         "o": out,
@@ -110,5 +135,10 @@ def initialise(decoder: Decoder, seed: int) -> None:
         noise, scale = rule(name, model, applications)
         if noise == "constant":
             parameter.fill_(scale)
+        elif noise == "identity":
+            torch.nn.init.eye_(parameter).mul_(scale)
+        elif noise in ("decay", "step"):
+            uniform = (1 + unit_noise(seed, name, parameter.shape, "uniform").astype(np.float64)) / 2
+            parameter.copy_(torch.from_numpy(DELTA[noise](uniform))).mul_(scale)
         else:
             parameter.copy_(torch.from_numpy(unit_noise(seed, name, parameter.shape, noise))).mul_(scale)

@@ -6,24 +6,37 @@ logits and in gradients, in float64. It is for rows of a few tokens: time grows 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from ostinato.model.naive_delta import delta_rule
+from ostinato.schedule import Application
 from ostinato.study.derive import arm_applications, tied_to
 from ostinato.study.records import Model
 
 
 def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], context: int,
-           documents: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Logits [T, V] of one row, differentiable in `weights` (the decoder's parameters by name)."""
+           documents: Sequence[int] | None = None, key: tuple[int, int] | None = None) -> Tensor:  # fmt: skip
+    """Logits [T, V] of one row, differentiable in `weights` (the decoder's parameters by name).  key: of the row's noise in training."""
     documents = [0] * len(tokens) if documents is None else documents
     start = [_embed(model, weights, tokens, documents, t) for t in range(len(tokens))]
     stream = list(start)
-    tied = tied_to(model)
+    tied, groups = tied_to(model), _groups(arm_applications(model))
+    entered: list[Tensor] = []
     for application in arm_applications(model):
+        group = next((n for n, (first, length, passes) in enumerate(groups) if first <= application.index < first + length * passes), None)
+        at, length, head = (None, 0, 0) if group is None else (application.index - groups[group][0], groups[group][1], groups[group][0])
+        if model.inject == "linear" and at is not None and at % length == 0:
+            if at == 0:
+                entered = stream
+                if model.h0 == "noise":
+                    stream = [_noise(model, x, key or _sha("h0|fixed"), group, t) for t, x in enumerate(stream)]
+            weight = weights[f"layers.{application.layer}.inject.weight"]
+            stream = [weight @ torch.cat([e, x]) for e, x in zip(entered, stream, strict=True)]
         own, place = f"layers.{application.layer}", application.index
         if model.inject == "add" and application.enters_pass:
             stream = [x + e for x, e in zip(stream, start, strict=True)]
@@ -33,11 +46,17 @@ def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], c
         if application.part in ("both", "attn"):
             source = f"layers.{tied.get((application.layer, 'attn'), application.layer)}.attn"
             normed = [_rms(model, x, weights.get(f"{own}.attn_norm.weight")) for x in stream]
-            mixed = _attention(model, weights, application.layer, own, source, normed, tokens, context, documents)
+            if model.layers[application.layer - 1] == "gdn":
+                mixed = _delta(model, weights, source, normed, documents)
+            else:
+                mixed = _attention(model, weights, application.layer, own, source, normed, tokens, context, documents)
             stream = [x + y for x, y in zip(stream, mixed, strict=True)]
         if application.part in ("both", "mlp"):
             source = f"layers.{tied.get((application.layer, 'mlp'), application.layer)}.mlp"
             stream = [x + _mlp(model, weights, source, _rms(model, x, weights.get(f"{own}.mlp_norm.weight"))) for x in stream]
+        if model.pass_norm and at is not None and at % length == length - 1:
+            first = arm_applications(model)[head].layer
+            stream = [_rms(model, x, weights.get(f"layers.{first}.pass_norm.weight")) for x in stream]
     head = weights["embedding.weight"] if model.tie_embeddings else weights["head.weight"]
     rows = [head @ _rms(model, x, weights.get("final_norm.weight")) for x in stream]
     if model.softcap:
@@ -60,6 +79,48 @@ def _embed(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], d
     if model.positions == "learned":
         x = x + weights["positions.weight"][t]
     return _rms(model, x, None) if model.embedding_norm else x
+
+
+def _groups(applications: Sequence[Application]) -> list[tuple[int, int, int]]:
+    """(first, length, passes) of what runs again right after itself, taken from the left, the shortest first; none is refused here."""
+    steps = [(application.layer, set(application.sublayers)) for application in applications]
+    groups, first = [], 0
+    while first < len(steps):
+        for length in range(1, (len(steps) - first) // 2 + 1):
+            passes = 1
+            while all(i + length < len(steps) and steps[i][0] == steps[i + length][0] and steps[i][1] & steps[i + length][1]
+                      for i in range(first + (passes - 1) * length, first + passes * length)):  # fmt: skip
+                passes += 1
+            if passes > 1:
+                groups.append((first, length, passes))
+                first += length * passes - 1
+                break
+        first += 1
+    return groups
+
+
+def _noise(model: Model, like: Tensor, key: tuple[int, int], group: int, t: int) -> Tensor:
+    """h0 at position t, channel by channel, in whole numbers of Python."""
+    scale = model.init.std if model.init.rule == "normal" and not model.embedding_norm else 1.0
+    drawn = []
+    for channel in range(len(like)):
+        salt = _mixed((channel // 2 * 0x9E3779B1 + (group + 1) * 0x85EBCA6B) % 2**32)
+        a, b = (_mixed(_mixed(word ^ _mixed(t)) ^ salt) for word in key)
+        turn = math.cos if channel % 2 == 0 else math.sin
+        drawn.append(scale * math.sqrt(-2 * math.log((a + 0.5) / 2**32)) * turn(2 * math.pi * b / 2**32))
+    return torch.tensor(drawn, dtype=like.dtype)
+
+
+def _mixed(word: int) -> int:
+    word = (word ^ word >> 16) * 0x21F0AAAD % 2**32
+    word = (word ^ word >> 15) * 0x735A2D97 % 2**32
+    return word ^ word >> 15
+
+
+def _sha(text: str) -> tuple[int, int]:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    first, second = bytes.fromhex(digest[:8]), bytes.fromhex(digest[8:16])
+    return int.from_bytes(first, "little"), int.from_bytes(second, "little")
 
 
 def _window(model: Model, layer: int, context: int) -> int:
@@ -107,8 +168,40 @@ def _attention(model: Model, weights: Mapping[str, Tensor], layer: int, own: str
             highest = max(score.item() for score in scores)
             shares = [torch.exp(score - highest) for score in scores]
             outputs.append(sum(share * v[s][group] for share, s in zip(shares, seen, strict=True)) / sum(shares))
+        if model.attn_gate == "head":
+            opened = [1 / (1 + torch.exp(-(row @ x[t]))) for row in weights[f"{source}.gate.weight"]]
+            outputs = [gate * output for gate, output in zip(opened, outputs, strict=True)]
+        if model.attn_gate == "channel":
+            rows = _heads(weights[f"{source}.gate.weight"], heads, size)
+            outputs = [output / (1 + torch.exp(-(rows[h] @ x[t]))) for h, output in enumerate(outputs)]
         mixed.append(weights[f"{source}.o.weight"] @ torch.cat(outputs))
     return mixed
+
+
+def _delta(model: Model, weights: Mapping[str, Tensor], source: str, x: list[Tensor], documents: Sequence[int]) -> list[Tensor]:
+    heads, size = model.heads, model.head_dim or model.d_model // model.heads
+    q, k, v = (_convolved(weights[f"{source}.{name}_conv.weight"], weights[f"{source}.{name}.weight"], x, documents) for name in "qkv")
+    outputs = []
+    for h in range(heads):
+        head = slice(h * size, (h + 1) * size)
+        raw = [weights[f"{source}.a.weight"][h] @ row + weights[f"{source}.dt_bias"][h] for row in x]
+        g = torch.stack([-torch.exp(weights[f"{source}.A_log"][h]) * torch.log(1 + torch.exp(value)) for value in raw])
+        beta = torch.stack([1 / (1 + torch.exp(-(weights[f"{source}.b.weight"][h] @ row))) for row in x])
+        outputs.append(delta_rule(q[:, head], k[:, head], v[:, head], g, beta, documents)[0])
+    mixed = []
+    for t, row in enumerate(x):
+        gate = weights[f"{source}.g.weight"] @ row
+        normed = torch.cat([_rms(model, output[t], weights[f"{source}.o_norm.weight"]) for output in outputs])
+        mixed.append(weights[f"{source}.o.weight"] @ (normed * gate / (1 + torch.exp(-gate))))
+    return mixed
+
+
+def _convolved(taps: Tensor, weight: Tensor, x: list[Tensor], documents: Sequence[int]) -> Tensor:
+    rows = []
+    for t in range(len(x)):
+        total = sum(taps[:, 0, 3 - back] * (weight @ x[t - back]) for back in range(min(t + 1, 4)) if documents[t - back] == documents[t])
+        rows.append(total / (1 + torch.exp(-total)))
+    return torch.stack(rows)
 
 
 def _heads(x: Tensor, heads: int, size: int) -> list[Tensor]:
