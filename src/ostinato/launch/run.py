@@ -21,8 +21,6 @@ from ostinato.launch.progress import Display
 from ostinato.launch.view import StudyView
 from ostinato.store import Store, usable_cores
 from ostinato.store.environment import DEVICES
-from ostinato.study.asked import asked_arms
-from ostinato.study.derive import RUNNABLE
 from ostinato.study.load import is_shipped
 from ostinato.study.records import Study
 
@@ -54,7 +52,6 @@ def run_study(
     if not gpu and (device == "cuda" or compiled):
         what = "device cuda" if device == "cuda" else "compilation, which is for a GPU,"
         raise StudyError(f"{what} without a GPU", "this machine has no GPU that is visible", "use --device auto, without --compile")
-    _refuse_layers(study, arms)
     display = Display(study, console)
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
@@ -68,19 +65,6 @@ def run_study(
     outcome = pool.outcome(shlex.join(_command(study, store, arms, seeds) + extra))
     display.ended(outcome)
     return outcome
-
-
-def _refuse_layers(study: Study, arms: Collection[str] | None) -> None:
-    """Before anything is prepared or trained: every arm that was asked for has layers that can run."""
-    asked = asked_arms(study.arms, arms)
-    idle = [arm.name for arm in asked if set(arm.model.layers) - set(RUNNABLE)]
-    if idle:
-        kinds = ", ".join(sorted({kind for arm in asked for kind in arm.model.layers} - set(RUNNABLE)))
-        able = [arm.name for arm in asked if arm.name not in idle]
-        fix = "`ostinato plan` shows what they cost"
-        if able:
-            fix = "run the others: " + shlex.join(part for name in able for part in ("--arm", name))
-        raise StudyError(f"layers of kind {kinds} in {', '.join(idle)}", "such layers can be planned, but they cannot run yet", fix)
 
 
 def _command(study: Study, store: Store, arms: Collection[str] | None, seeds: Collection[int] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""What generation remembers: the keys and values of every attention application, not of every layer.
+"""What generation remembers: the keys and values of every attention application, not of every layer; of a recurrent one its state.
 
 A layer that runs twice sees two different streams and needs two slots. A slot whose window is w keeps the newest w keys
 (the query's own included) and forgets the rest; a slot without a window keeps all.
@@ -38,13 +38,35 @@ class Slot:
 
 
 @dataclass
+class DeltaSlot:
+    """Of one application of a gated delta layer, whatever the number of tokens: the last inputs of its convolutions, [B, 3, channels],
+    zeros before the first token, and its state, [B, H, key, value]."""
+
+    inputs_BWC: Tensor | None = None
+    state_BHEE: Tensor | None = None
+
+    def before(self, x_BTC: Tensor, tokens: int) -> Tensor:
+        """The inputs of so many tokens before x."""
+        return x_BTC.new_zeros(len(x_BTC), tokens, x_BTC.shape[2]) if self.inputs_BWC is None else self.inputs_BWC
+
+    def keep(self, inputs_BWC: Tensor, state_BHEE: Tensor) -> None:
+        """What the next call goes on from."""
+        self.inputs_BWC, self.state_BHEE = inputs_BWC.clone(), state_BHEE
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the slot holds."""
+        return 0 if self.inputs_BWC is None else sum(part.numel() * part.element_size() for part in (self.inputs_BWC, self.state_BHEE))
+
+
+@dataclass
 class Cache:
-    """One slot for every application with attention, by the application's index.  `Decoder.cache()` makes one.
+    """One slot for every application with attention or a state, by the application's index.  `Decoder.cache()` makes one.
 
     tokens: how many positions were seen.  last_B: the last token of each row (the bigram table needs it).
     """
 
-    slots: dict[int, Slot]
+    slots: dict[int, Slot | DeltaSlot]
     tokens: int = 0
     last_B: Tensor | None = field(default=None, repr=False)
 

@@ -115,7 +115,7 @@ class Chunked(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, d_out, d_state):
         qk, norm, beta, decay, since, reads, solved, updates, states = ctx.saved_tensors
-        batch, length, heads, width, count, size = ctx.shape
+        batch, _, heads, width, count, size = ctx.shape
         since_ = since.unsqueeze(-1)
         keys = qk[:, size:]
         far = qk.unflatten(1, (2, size)) * since_.unsqueeze(1)
@@ -177,7 +177,7 @@ def _to_chunks(to: Tensor, part_BTHE: Tensor) -> None:
 
 def _to_rows(part: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """[N, C, E] back to [B, T, H, E]."""
-    batch, length, heads, _, count, size = shape
+    batch, length, heads, _, count, _ = shape
     rows = part.unflatten(0, (batch, heads, count)).permute(0, 2, 3, 1, 4)
     return rows.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2)[:, :length]
 

@@ -14,8 +14,6 @@ from ostinato.study.records import Model, Recipe, Role, Tokenizer
 
 ROLES: tuple[str, ...] = Role.__args__
 MUON_ROLES = ("matrix", "gate")
-RUNNABLE = ("gqa",)
-"""Kinds of layer that can run; all of them can be planned."""
 GATE_CHANNELS = 32
 
 
