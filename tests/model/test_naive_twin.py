@@ -123,7 +123,7 @@ def models(draw):
         "heads": heads,
         "head_dim": draw(st.sampled_from([2, 6])),
         "kv_heads": draw(st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0])),
-        "schedule": " ".join(f"{layer}{part}" for layer, part in draw(st.lists(place, min_size=1, max_size=3)) * times),
+        "schedule": " ".join(f"{layer}{part}" for layer, part in draw(st.lists(place, min_size=1, max_size=4 if times == 1 else 2)) * times),
         "mlp": {"kind": draw(st.sampled_from(["swiglu", "relu2"])), "hidden": draw(st.integers(1, 9))},
         "norm": {"weight": draw(st.booleans()), "eps": 1e-5},
         "positions": draw(st.sampled_from(["none", "rope", "learned", "alibi"])),

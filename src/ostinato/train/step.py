@@ -24,11 +24,20 @@ from ostinato.measure.losses import Losses
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What one forward pass reads. targets are -1 where they do not count; documents is None without a document mask."""
+    """What one forward pass reads. targets are -1 where they do not count; documents is None without a document mask.
+
+    keys_B2: of every row, for a model that draws noise in a step (model/noise.py).
+    """
 
     tokens_BT: Tensor
     targets_BT: Tensor
     documents_BT: Tensor | None = None
+    keys_B2: Tensor | None = None
+
+    def losses(self, model: Losses) -> Tensor:
+        """Nats of every target, [B, T]."""
+        keys = () if self.keys_B2 is None else (self.keys_B2,)
+        return model.losses(self.tokens_BT, self.targets_BT, self.documents_BT, *keys)
 
 
 @dataclass(frozen=True)
@@ -45,16 +54,18 @@ class StepLoss:
         return self.nats / self.counted
 
 
-def micro_batches(rows: np.ndarray, rows_at_once: int, bos: int | None, device: torch.device) -> Iterator[MicroBatch]:
+def micro_batches(rows: np.ndarray, rows_at_once: int, bos: int | None, device: torch.device,
+                  keys_B2: Tensor | None = None) -> Iterator[MicroBatch]:  # fmt: skip
     """Cut the rows [B, T+1] of a step into micro-batches of at most `rows_at_once` rows.
 
-    bos: the token that starts a document, when attention must stop there; None without a document mask.
+    bos: the token that starts a document, when attention must stop there; None without a document mask.  keys_B2: of all rows.
     """
     for first in range(0, len(rows), rows_at_once):
         block = np.asarray(rows[first : first + rows_at_once], dtype=np.int64)
         documents = None if bos is None else torch.from_numpy(np.asarray(document_ids(block[:, :-1], bos), dtype=np.int64)).to(device)
         whole = torch.from_numpy(block).to(device)
-        yield MicroBatch(whole[:, :-1], whole[:, 1:], documents)
+        keys = None if keys_B2 is None else keys_B2[first : first + rows_at_once].to(device)
+        yield MicroBatch(whole[:, :-1], whole[:, 1:], documents, keys)
 
 
 def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tensor]) -> StepLoss:
@@ -69,7 +80,7 @@ def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tenso
                             "look at the batch: every target is marked as not counted")  # fmt: skip
     total: Tensor | None = None
     for batch in batches:
-        nats = model.losses(batch.tokens_BT, batch.targets_BT, batch.documents_BT).sum(dtype=torch.float64)
+        nats = batch.losses(model).sum(dtype=torch.float64)
         (nats / counted).backward()
         part = nats.detach()
         total = part if total is None else total + part

@@ -14,6 +14,7 @@ from ostinato.errors import TrainingError
 from ostinato.ledger.inventory import inventory
 from ostinato.ledger.memory import micro_batch_tokens
 from ostinato.model.decoder import build
+from ostinato.model.noise import row_keys
 from ostinato.study.derive import optimizer_groups, recipe_steps
 from ostinato.study.records import Arm
 from ostinato.train.checkpoints import Checkpoint
@@ -77,8 +78,9 @@ class Trainer:
     def step(self) -> StepRecord:
         """Take the next step. Raises TrainingError, with model and optimizers as before, when loss or gradient is not finite."""
         began, recipe, device = time.perf_counter(), self.arm.recipe, self.machine.device
+        keys = row_keys(self.seed, self.step_number, self.steps.rows) if self.decoder.draws else None
         batches = micro_batches(
-            self.plan.batch(self.step_number), self.rows_at_once, self.prepared.bos if self.arm.data.document_mask else None, device
+            self.plan.batch(self.step_number), self.rows_at_once, self.prepared.bos if self.arm.data.document_mask else None, device, keys
         )
         self.optimizers.clear_gradients()
         try:
