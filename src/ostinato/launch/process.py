@@ -103,6 +103,7 @@ def worker_environment(gpu: str | None) -> dict[str, str]:
     found |= dict.fromkeys(_LIBRARY_THREADS, str(THREADS)) | {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
     found = _KEEP_MEMORY | found
     found.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    found.setdefault("KINETO_LOG_LEVEL", "6")  # looking at the memory of a step would print lines of the profiler's own into the log
     if gpu is not None:
         found["CUDA_VISIBLE_DEVICES"] = gpu
     home = Path(ostinato.__file__).parents[1]

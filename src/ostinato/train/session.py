@@ -30,6 +30,7 @@ from ostinato.train.evaluation import Evaluations
 from ostinato.train.groups import rows as group_rows
 from ostinato.train.groups import table
 from ostinato.train.machine import Machine
+from ostinato.train.peak import Peak
 from ostinato.train.trainer import StepRecord, Trainer
 
 log = logging.getLogger("ostinato")
@@ -63,6 +64,7 @@ class Session:
         self.request, self.folder, self.evaluations, self.machine = request, folder, evaluations, machine
         self.safety_seconds, self.root = safety_seconds, folder.checkpoints_path
         self.trainer = Trainer(request.arm, request.seed, prepared, machine)
+        self.peak = Peak(self.trainer, lambda peak: folder.write_peak(peak, machine.device.type))
         self.steps = self.trainer.steps
         self.save_points = frozenset(points(request.checkpoints.every, self.steps.tokens, self.steps.tokens_per_step))
         self.recent: deque[float] = deque(maxlen=20)
@@ -125,7 +127,7 @@ class Session:
     # --- one step
 
     def _step(self, on_step: Callable[[StepRecord], None]) -> None:
-        record = self.trainer.step()
+        record = self.peak.step()
         self.recent.append(record.seconds)
         self.loss = record.loss
         if record.step > self.frontier:
