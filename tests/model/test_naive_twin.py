@@ -117,13 +117,14 @@ def models(draw):
     place = st.tuples(st.integers(1, layers), st.sampled_from(["", ":attn", ":mlp"]))
     heads = draw(st.sampled_from([1, 2, 3, 4]))
     times = draw(st.sampled_from([1, 1, 2, 3]))
+    places = draw(st.lists(place, min_size=1, max_size=4 if times == 1 else 2)) * times
     keys = {
         "layers": layers,
         "d_model": 32,
         "heads": heads,
         "head_dim": draw(st.sampled_from([2, 6])),
         "kv_heads": draw(st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0])),
-        "schedule": " ".join(f"{layer}{part}" for layer, part in draw(st.lists(place, min_size=1, max_size=4 if times == 1 else 2)) * times),
+        "schedule": " ".join(f"{layer}{part}" for layer, part in places),
         "mlp": {"kind": draw(st.sampled_from(["swiglu", "relu2"])), "hidden": draw(st.integers(1, 9))},
         "norm": {"weight": draw(st.booleans()), "eps": 1e-5},
         "positions": draw(st.sampled_from(["none", "rope", "learned", "alibi"])),
