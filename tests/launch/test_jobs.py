@@ -52,7 +52,7 @@ def test_done_failed_stopped(tiny, store):
 def test_a_run_that_lacks_a_point_is_due(tiny, store):
     study = tiny()
     job = next(job for job in due(study, store) if job.name == "plain, seed 1")
-    assert job.points == (640, 1280)
+    assert tuple(job.points) == (640, 1280)
     finish(job, study, points=[1280])
     assert job.state() == "unmeasured" and ("plain", 1) in names(due(study, store))
     finish(job, study)
@@ -75,9 +75,11 @@ def test_work_counts_training_and_measuring(tiny, store):
     job = next(job for job in due(tiny(), store) if job.arm.name == "twice")
     assert job.work > job.ledger.flops_total and job.work_done(0) == 0
     assert job.work_done(640) == 640 * job.ledger.flops_per_token
-    assert job.work - job.work_done(1280) == pytest.approx(job.point_flops), "the last measurement is still to be made"
+    assert job.work - job.work_done(1280) == pytest.approx(sum(job.part_flops.values())), "the last measurement is still to be made"
     limited = next(job for job in due(tiny(evaluate=Evaluate(every="640", targets=500)), store) if job.arm.name == "twice")
-    assert limited.point_flops < job.point_flops
+    assert limited.measuring_flops < job.measuring_flops
+    once = next(job for job in due(tiny(evaluate=Evaluate(every="640", held_out="end")), store) if job.arm.name == "twice")
+    assert once.measuring_flops == job.measuring_flops - job.part_flops["held_out"]
 
 
 def test_unknown_names_are_told(tiny, store):

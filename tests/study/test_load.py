@@ -242,7 +242,7 @@ def test_a_shipped_name_is_no_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quickstart").mkdir()
     assert load_study("quickstart").name == "quickstart"
-    assert set(shipped()) == {"quickstart", "loop2", "hybrid", "ilr"}
+    assert set(shipped()) == {"quickstart", "loop2", "hybrid", "hybrid-vocabulary", "ilr"}
     assert all(question.endswith("?") for question in shipped().values())
     assert sizes("loop2") == ("paper", "desk")
     assert sizes("quickstart") == ()

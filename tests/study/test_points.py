@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostinato.errors import StudyError
-from ostinato.study.points import MOST_POINTS, points
+from ostinato.study.points import MOST_POINTS, measurements, points
+from ostinato.study.records import Evaluate
 
 
 @pytest.mark.parametrize(
@@ -86,3 +87,9 @@ def test_no_text_does_anything_but_give_points_or_say_why_not(text):
     except StudyError as error:
         assert error.rule
         assert error.fix
+
+
+def test_the_held_out_part_may_be_measured_at_the_end_only():
+    both, one = ("validation", "held_out"), ("validation",)
+    assert measurements(Evaluate(every="400"), 1000, 100) == {400: both, 800: both, 1000: both}
+    assert measurements(Evaluate(every="400", held_out="end"), 1000, 100) == {400: one, 800: one, 1000: both}

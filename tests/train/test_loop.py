@@ -167,6 +167,18 @@ def test_another_evaluation_of_the_same_run_stands_beside_the_first(run, small_a
         np.testing.assert_array_equal(values, before[point])
 
 
+def test_held_out_at_the_end_only(run, small_arm):
+    evaluate = EVALUATE.model_copy(update={"held_out": "end"})
+    state, folder = run(small_arm(), evaluate=evaluate)
+    end = max(tokens for _, tokens in folder.measured())
+    assert state == "done" and {tokens for part, tokens in folder.measured() if part == "held_out"} == {end}
+    assert len({tokens for part, tokens in folder.measured() if part == "validation"}) > 1
+    assert run(small_arm())[0] == "done"  # asked for at every point after all: what is missing is measured
+    assert {tokens for part, tokens in folder.measured() if part == "held_out"} == {
+        tokens for part, tokens in folder.measured() if part == "validation"
+    }
+
+
 def test_losses_of_other_targets_are_not_replaced(run, small_arm, monkeypatch):
     _, folder = run(small_arm())
     before = losses(folder)

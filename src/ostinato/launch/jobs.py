@@ -16,14 +16,14 @@ from ostinato.data.split import MEASURED
 from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
 from ostinato.store import RunFolder, Store, evaluation_key
-from ostinato.study import points, recipe_steps, run_fingerprint
+from ostinato.study import measurements, recipe_steps, run_fingerprint
 from ostinato.study.asked import asked_arms
 from ostinato.study.records import Arm, Data, Evaluate, Study
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a study. points: tokens at which it is measured. point_flops: what one measurement costs, about."""
+    """One run of a study. points: the parts that are measured at each point in tokens. part_flops: what measuring a part costs, about."""
 
     arm: Arm
     seed: int
@@ -31,8 +31,8 @@ class Job:
     folder: RunFolder
     prepared: Prepared
     ledger: Ledger
-    points: tuple[int, ...]
-    point_flops: float
+    points: Mapping[int, tuple[str, ...]]
+    part_flops: Mapping[str, float]
 
     @property
     def name(self) -> str:
@@ -41,12 +41,20 @@ class Job:
     @property
     def work(self) -> float:
         """FLOPs of the whole run, measurements included."""
-        return self.ledger.flops_total + len(self.points) * self.point_flops
+        return self.ledger.flops_total + self.measuring_flops
+
+    @property
+    def measuring_flops(self) -> float:
+        """FLOPs of all measurements."""
+        return sum(map(self._flops_at, self.points))
+
+    def _flops_at(self, point: int) -> float:
+        return sum(self.part_flops[part] for part in self.points.get(point, ()))
 
     def work_done(self, tokens: int, measuring: float | None = None) -> float:
         """FLOPs of the run up to `tokens`, with the measurements before that and the share `measuring` of the one there."""
-        measured = sum(point < tokens for point in self.points) + (measuring or 0.0)
-        return self.ledger.flops_per_token * tokens + self.point_flops * measured
+        measured = sum(self._flops_at(point) for point in self.points if point < tokens) + (measuring or 0.0) * self._flops_at(tokens)
+        return self.ledger.flops_per_token * tokens + measured
 
     def state(self) -> str:
         """done, unmeasured (trained, but not at every point measured), or the state of its folder: new, running, stopped, failed."""
@@ -54,7 +62,7 @@ class Job:
         if state != "done":
             return state
         measured = set(self.folder.measured())
-        return "done" if all((part, point) in measured for part in MEASURED for point in self.points) else "unmeasured"
+        return "done" if all((part, point) in measured for point, parts in self.points.items() for part in parts) else "unmeasured"
 
     def ids(self) -> dict[str, Any]:
         """arm, seed and run, for lists of outcomes."""
@@ -76,12 +84,13 @@ def all_jobs(study: Study, store: Store, texts: Mapping[Data, Prepared]) -> list
         except OstinatoError as error:
             raise type(error)(f"arm {arm.name}: {error.what}", error.rule, error.fix) from None
         ledger = account(arm, prepared.vocab, plan.first_epoch_end_tokens, prepared.words)
-        measured_at = points(study.evaluate.every, steps.tokens, steps.tokens_per_step)
-        point_flops = ledger.flops_forward_per_token * sum(_inputs(prepared, part, study.evaluate, arm.recipe.context) for part in MEASURED)
+        measured_at = measurements(study.evaluate, steps.tokens, steps.tokens_per_step)
+        inputs = {part: _inputs(prepared, part, study.evaluate, arm.recipe.context) for part in MEASURED}
+        part_flops = {part: ledger.flops_forward_per_token * count for part, count in inputs.items()}
         for seed in arm.seeds:
             fingerprint = run_fingerprint(arm, seed, prepared.fingerprint)
             folder = store.run(fingerprint, evaluation_key(study.evaluate, arm.recipe.context))
-            found.append(Job(arm, seed, fingerprint, folder, prepared, ledger, measured_at, point_flops))
+            found.append(Job(arm, seed, fingerprint, folder, prepared, ledger, measured_at, part_flops))
     return found
 
 

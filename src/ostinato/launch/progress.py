@@ -72,7 +72,7 @@ class Display:
         if due:
             at_once = f", {slots} at a time" if slots < len(due) else ""
             self.message(f"{_runs(len(due))} due{at_once}: {_names(due)}")
-            share = sum(len(job.points) * job.point_flops for job in due) / sum(job.work for job in due)
+            share = sum(job.measuring_flops for job in due) / sum(job.work for job in due)
             if share > MUCH_MEASURING:
                 self.message(f"measuring is {share:.0%} of the work; with `evaluate: {{targets: 100k}}` or fewer points it is less")
         elif not reused:

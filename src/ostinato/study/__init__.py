@@ -17,7 +17,7 @@ from ostinato.study.derive import (
 )
 from ostinato.study.fingerprint import fingerprint, run_fingerprint
 from ostinato.study.load import load_study, shipped, sizes, template
-from ostinato.study.points import points
+from ostinato.study.points import measurements, points
 
 __all__ = [
     "GroupResolved",
@@ -30,6 +30,7 @@ __all__ = [
     "kv_heads",
     "layer_window",
     "load_study",
+    "measurements",
     "model_hidden",
     "optimizer_groups",
     "points",

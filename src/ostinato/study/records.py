@@ -239,6 +239,7 @@ class Evaluate(Record):
     context: Count | None = Field(None, ge=1, description="default: the recipe's")
     stride: Count | None = Field(None, ge=1, description="new targets a window, for documents; default: half the context")
     targets: Count | None = Field(None, ge=1, description="at most this many targets of each part (whole documents or rows)")
+    held_out: Literal["every", "end"] = Field("every", description="when the held-out part is measured: at every point, or at the end only")
     batch: Count = Field(16_384, ge=1, description="tokens a forward pass; changes memory, not results")
 
 

@@ -15,14 +15,14 @@ from ostinato.model.decoder import Decoder
 from ostinato.store.runs import RunFolder
 from ostinato.store.studies import evaluation_key
 from ostinato.study.derive import recipe_steps
-from ostinato.study.points import points
+from ostinato.study.points import measurements
 from ostinato.study.records import Arm, Evaluate
 
 log = logging.getLogger("ostinato")
 
 
 class Evaluations:
-    """Measures both parts at every point. The held-out losses are stored and not shown."""
+    """Measures the parts at their points. The held-out losses are stored and not shown."""
 
     def __init__(self, arm: Arm, evaluate: Evaluate, prepared: Prepared, folder: RunFolder):
         """Raises TrainingError for windows longer than learned positions, StoreError when the folder holds losses of other targets."""
@@ -34,7 +34,7 @@ class Evaluations:
                                 "a window is at most as long as the positions that were learned",
                                 f"set evaluate.context to {arm.recipe.context} or less")  # fmt: skip
         steps = recipe_steps(arm.recipe)
-        self.points = points(evaluate.every, steps.tokens, steps.tokens_per_step)
+        self.wanted = measurements(evaluate, steps.tokens, steps.tokens_per_step)
         self.targets: dict[str, Targets] = {part: targets(prepared, part, evaluate, context) for part in MEASURED}
         self.seconds: float | None = None  # of the last point
         self._refuse_other_targets()
@@ -42,7 +42,7 @@ class Evaluations:
     def missing(self) -> list[int]:
         """The points, in tokens and ascending, at which a part is not measured yet."""
         done = set(self.folder.measured())
-        return [tokens for tokens in self.points if any((part, tokens) not in done for part in MEASURED)]
+        return [tokens for tokens, parts in self.wanted.items() if any((part, tokens) not in done for part in parts)]
 
     def measure(self, decoder: Decoder, tokens: int, told: Callable[[float], None]) -> float | None:
         """Measure what is missing at `tokens` and store it; nats per token of the validation part if it was measured now.
@@ -51,7 +51,7 @@ class Evaluations:
         """
         self.folder.write_evaluation(self.evaluate.model_dump(mode="json"))
         began, done, nats = time.monotonic(), set(self.folder.measured()), None
-        parts = {part: wanted for part, wanted in self.targets.items() if (part, tokens) not in done}
+        parts = {part: self.targets[part] for part in self.wanted[tokens] if (part, tokens) not in done}
         before, every = 0, max(1, sum(map(len, parts.values())))
         for part, wanted in parts.items():
             mask = self.arm.data.document_mask
@@ -69,11 +69,11 @@ class Evaluations:
     def kept_points(self) -> set[int]:
         """The points of this study, and those at which any study has measured this run."""
         others = (self.folder.under(name).measured() for name in self.folder.evaluations())
-        return set(self.points) | {tokens for measured in others for _, tokens in measured}
+        return set(self.wanted) | {tokens for measured in others for _, tokens in measured}
 
     def _refuse_other_targets(self) -> None:
         for part, tokens in self.folder.measured():
-            if part in self.targets and tokens in self.points:
+            if part in self.wanted.get(tokens, ()):
                 stored, wanted = self.folder.read_loss_summary(part, tokens)["target_id"], self.targets[part].id
                 if stored != wanted:
                     raise StoreError(

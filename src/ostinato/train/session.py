@@ -218,7 +218,7 @@ class Session:
         speed, left, share = self._tokens_per_s(), None, None
         untrained = self.steps.tokens - trainer.tokens
         if speed or not untrained:
-            ahead = sum(point > trainer.tokens for point in self.evaluations.points)
+            ahead = sum(point > trainer.tokens for point in self.evaluations.wanted)
             left = (untrained / speed if untrained else 0.0) + ahead * (self.evaluations.seconds or 0.0)
         if measuring:
             share, began = measuring
