@@ -39,6 +39,7 @@ CHUNK = 32
 """Tokens of a chunk: the fastest of 16, 32 and 64 on one CPU core at heads of 16 and of 64 (benchmarks/delta_speed.py)."""
 UNIT_EPS = 1e-6
 LEAST_BETA = 1e-30
+LOG2_E = 1.4426950408889634
 GRAIN = 64
 """Running sums of g are kept in multiples of 1 / GRAIN, and the rest."""
 
@@ -54,152 +55,139 @@ def chunked(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tensor, beta_
 
 
 def forget(dtype: torch.dtype) -> float:
-    """A log decay that leaves exactly nothing, and that sums of one chunk still hold to 1 / GRAIN."""
-    return -800.0 if dtype == torch.float64 else -200.0
+    """A log₂ of a decay that leaves exactly nothing, small enough for the sums of a chunk to keep multiples of 1 / GRAIN."""
+    return -1152.0 if dtype == torch.float64 else -256.0
 
 
 class Chunked(torch.autograd.Function):
-    """The forward and backward pass above.  N = B · H · chunks; a chunk's queries, keys and values lie one after another."""
+    """The forward and backward pass above.  N = chunks · B · H, the chunk first; Q, K and V of a chunk lie one below the other."""
 
     @staticmethod
     def forward(ctx, q, k, v, g, beta, starts, state, size):
         batch, length, heads, width = q.shape
-        count = -(-length // size)
-        dtype = torch.promote_types(v.dtype, torch.float32)
-        x = v.new_empty(batch, heads, count, 3, size, width, dtype=dtype)
+        count, dtype = -(-length // size), torch.promote_types(v.dtype, torch.float32)
+        x = v.new_empty(count, batch, heads, 3, size, width, dtype=dtype)
         for i, part in enumerate((q, k, v)):
             _to_chunks(x[:, :, :, i], part)
         x = x.view(-1, 3 * size, width)
-        qk, v_ = x[:, : 2 * size], x[:, 2 * size :]
+        qk, values = x[:, : 2 * size], x[:, 2 * size :]
         norm = qk.square().sum(-1, keepdim=True).add_(UNIT_EPS).rsqrt_()
         norm[:, :size] *= width**-0.5
         qk.mul_(norm)
         keys = qk[:, size:]
 
-        logs = x.new_empty(2, batch, heads, count, size)
+        logs = x.new_empty(2, count, batch, heads, size, 1)
         for i, part in enumerate((g if starts is None else g.masked_fill(starts[..., None], float("-inf")), beta)):
-            _to_chunks(logs[i].unsqueeze(-1), part.unsqueeze(-1))
-        logs = logs.view(2, -1, size)
-        beta_ = logs[1].clamp_(min=LEAST_BETA)
-        decay, since = _decays(logs[0].clamp_(min=forget(dtype)), beta_.log())
-        since_ = since.unsqueeze(-1)
+            _to_chunks(logs[i], part.unsqueeze(-1))
+        g2, beta = logs.view(2, -1, size)
+        beta.clamp_(min=LEAST_BETA)
+        decay, since = _decays(g2.mul_(LOG2_E).clamp_(min=forget(dtype)), beta.log2())
 
-        scores = (qk @ keys.mT).unflatten(1, (2, size)).mul_(decay.unsqueeze(1))
-        reads, between = scores[:, 0], scores[:, 1]
-        eye = _eye(size, dtype, x.device)
-        solved = torch.linalg.solve_triangular(between, eye.expand_as(between), upper=False, unitriangular=True)
+        scores = torch.bmm(qk, keys.mT).unflatten(1, (2, size)).mul_(decay.unsqueeze(1))
+        reads, between = scores.unbind(1)
+        # from the right: for the identity the answer is the same, and half the time of the substitution from the left
+        eye = _eye(size, dtype, x.device).expand_as(between)
+        solved = torch.linalg.solve_triangular(between, eye, upper=False, left=False, unitriangular=True)
 
-        far = qk.unflatten(1, (2, size)) * since_.unsqueeze(1)  # e∘Q and e∘K
-        kept = keys * decay[:, -1].unsqueeze(-1)  # f∘K
-        by_chunk = (batch * heads, count)
-        far_k, kept_t, inverse, values = (part.unflatten(0, by_chunk) for part in (far[:, 1], kept.mT, solved, v_))
-        left = since_[:, -1:].unflatten(0, by_chunk)
-        states = x.new_empty(batch * heads, count + 1, width, width)
-        states[:, 0] = 0 if state is None else state.reshape(-1, width, width)
-        updates = torch.empty_like(values, memory_format=torch.contiguous_format)
-        now = states[:, 0]
-        for c in range(count):
-            update = inverse[:, c] @ torch.baddbmm(values[:, c], far_k[:, c], now, alpha=-1)
-            now = torch.baddbmm(now * left[:, c], kept_t[:, c], update)
-            updates[:, c], states[:, c + 1] = update, now
-        before = states[:, :-1].reshape(-1, width, width)
-        updates = updates.flatten(0, 1)
-        out = torch.baddbmm(reads @ updates, far[:, 0], before)
-        ctx.save_for_backward(qk, norm, beta_, decay, since, reads, solved, updates, states)
+        far, kept, left = _seen_from_afar(qk, decay, since)
+        far_q, far_k = far.unbind(1)
+        rows, chunks = batch * heads, (count, batch * heads)
+        states = x.new_empty(count + 1, rows, width, width)
+        states[0] = 0 if state is None else state.reshape(-1, width, width)
+        updates = x.new_empty(count * rows, size, width)
+        parts = (values, far_k, solved, kept.mT, left, updates)
+        for now, then, value, far_key, inverse, kept_key, remaining, update in zip(
+            states[:-1], states[1:], *(part.unflatten(0, chunks) for part in parts), strict=True
+        ):
+            update.copy_(torch.bmm(inverse, torch.baddbmm(value, far_key, now, alpha=-1)))
+            then.copy_(torch.baddbmm(now * remaining, kept_key, update))
+        out = torch.bmm(reads, updates).baddbmm_(far_q, states[:-1].flatten(0, 1))
+        ctx.save_for_backward(qk, norm, beta, decay, since, reads, solved, updates, states)
         ctx.shape, ctx.kinds = (batch, length, heads, width, count, size), (q.dtype, k.dtype, v.dtype, g.dtype, beta.dtype)
         ctx.state_dtype = None if state is None else state.dtype
-        final = now.unflatten(0, (batch, heads))
-        return _to_rows(out, ctx.shape, v.dtype), final
+        return _to_rows(out, ctx.shape, v.dtype), states[-1].unflatten(0, (batch, heads)).clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx, d_out, d_state):
         qk, norm, beta, decay, since, reads, solved, updates, states = ctx.saved_tensors
         batch, _, heads, width, count, size = ctx.shape
-        since_ = since.unsqueeze(-1)
-        keys = qk[:, size:]
-        far = qk.unflatten(1, (2, size)) * since_.unsqueeze(1)
-        kept = keys * decay[:, -1].unsqueeze(-1)
-        pulls = qk.new_empty(qk.shape)  # dO, then −dY
-        _to_chunks(pulls.view(batch, heads, count, 2, size, width)[:, :, :, 0], d_out)
-        d_o = pulls[:, :size]
+        keys, chunks = qk[:, size:], (count, batch * heads)
+        far, kept, left = _seen_from_afar(qk, decay, since)
+        far_q, far_k = far.unbind(1)
+        pulls = torch.empty_like(qk, memory_format=torch.contiguous_format)  # dO, then −dY
+        _to_chunks(pulls.view(count, batch, heads, 2, size, width)[:, :, :, 0], d_out)
+        d_o, d_y = pulls[:, :size], pulls[:, size:]
 
-        by_chunk = (batch * heads, count)
-        d_update0 = (reads.mT @ d_o).unflatten(0, by_chunk)
-        d_before0 = (far[:, 0].mT @ d_o).unflatten(0, by_chunk)
-        kept_, inverse_t, far_kt = (part.unflatten(0, by_chunk) for part in (kept, solved.mT, far[:, 1].mT))
-        left = since_[:, -1:].unflatten(0, by_chunk)
-        d_y, d_after = pulls.unflatten(0, by_chunk)[:, :, size:], torch.empty_like(states[:, 1:])
+        d_after = torch.empty_like(states[1:])
         now = d_state.reshape(-1, width, width).to(qk.dtype)
-        for c in reversed(range(count)):
-            d_after[:, c] = now
-            here = inverse_t[:, c] @ torch.baddbmm(d_update0[:, c], kept_[:, c], now)
-            d_y[:, c] = -here
-            now = torch.baddbmm(torch.addcmul(d_before0[:, c], now, left[:, c]), far_kt[:, c], here, alpha=-1)
+        parts = (torch.bmm(reads.mT, d_o), torch.bmm(far_q.mT, d_o), kept, solved.mT, far_k.mT, left, d_y)
+        for after, d_update, d_before, kept_key, inverse, far_key, remaining, to in reversed(
+            list(zip(d_after, *(part.unflatten(0, chunks) for part in parts), strict=True))
+        ):
+            after.copy_(now)
+            here = torch.bmm(inverse, torch.baddbmm(d_update, kept_key, now))
+            torch.neg(here, out=to)
+            now = torch.addcmul(d_before, now, remaining).baddbmm_(far_key, here, alpha=-1)
         d_after = d_after.flatten(0, 1)
 
-        rows = (pulls @ states[:, :-1].reshape(-1, width, width).mT).unflatten(1, (2, size)).mul_(since_.unsqueeze(1)).flatten(1, 2)
-        inner = (pulls @ updates.mT).unflatten(1, (2, size)).mul_(decay.unsqueeze(1))
+        rows = torch.bmm(pulls, states[:-1].flatten(0, 1).mT).unflatten(1, (2, size)).mul_(since[:, None, :, None]).flatten(1, 2)
+        inner = torch.bmm(pulls, updates.mT).unflatten(1, (2, size)).mul_(decay.unsqueeze(1))
         inner[:, 1].diagonal(dim1=-2, dim2=-1).zero_()
         inner = inner.flatten(1, 2)
-        rows = torch.baddbmm(rows, inner, keys)  # dQ, and dK as the one that reads
-        columns = torch.baddbmm((updates @ d_after.mT).mul_(decay[:, -1].unsqueeze(-1)), inner.mT, qk)  # dK as the one that is read
+        rows.baddbmm_(inner, keys)  # dQ, and dK as the one that reads
+        columns = torch.bmm(updates, d_after.mT).mul_(decay[:, -1].unsqueeze(-1)).baddbmm_(inner.mT, qk)  # dK as the one that is read
 
-        along_rows = (rows * qk).sum(-1).unflatten(1, (2, size))
+        along_rows = (rows * qk).sum(-1)
         along_columns = (columns * keys).sum(-1)
-        d_sums = along_rows.sum(1).sub_(along_columns)
-        after = states[:, 1:].reshape(-1, width, width)
-        d_sums[:, -1] += (d_after * after).sum((1, 2))
+        d_sums = along_rows[:, :size] + along_rows[:, size:] - along_columns
+        d_sums[:, -1] += (d_after * states[1:].flatten(0, 1)).sum((1, 2))
         d_g = d_sums @ _ones_below(size, qk.dtype, qk.device)  # every sum that a g is part of
         d_beta = along_columns / beta
 
         rows[:, size:] += columns
-        along = along_rows.flatten(1)
-        along[:, :size] *= width
-        along[:, size:] += along_columns
-        d_qk = rows.addcmul_(qk, along.unsqueeze(-1), value=-1).mul_(norm)
-        d_qk = d_qk.unflatten(1, (2, size))
-        kinds = ctx.kinds
-        d_q, d_k = (_to_rows(d_qk[:, i], ctx.shape, kinds[i]) for i in (0, 1))
-        d_v = _to_rows(pulls[:, size:].neg(), ctx.shape, kinds[2])
-        d_g, d_beta = (_to_rows(part.unsqueeze(-1), ctx.shape, kind).squeeze(-1) for part, kind in ((d_g, kinds[3]), (d_beta, kinds[4])))
+        along_rows[:, :size] *= width
+        along_rows[:, size:] += along_columns
+        d_q, d_k = rows.addcmul_(qk, along_rows.unsqueeze(-1), value=-1).mul_(norm).unflatten(1, (2, size)).unbind(1)
+        given = (d_q, d_k, d_y.neg(), d_g.unsqueeze(-1), d_beta.unsqueeze(-1))
+        d_q, d_k, d_v, d_g, d_beta = (_to_rows(part, ctx.shape, kind) for part, kind in zip(given, ctx.kinds, strict=True))
         d_initial = None if ctx.state_dtype is None else now.unflatten(0, (batch, heads)).to(ctx.state_dtype)
-        return d_q, d_k, d_v, d_g, d_beta, None, d_initial, None
+        return d_q, d_k, d_v, d_g.squeeze(-1), d_beta.squeeze(-1), None, d_initial, None
 
 
 def _to_chunks(to: Tensor, part_BTHE: Tensor) -> None:
-    """Write [B, T, H, E] into [B, H, chunks, C, E]; zeros behind the end."""
-    count, size, length = *to.shape[2:4], part_BTHE.shape[1]
+    """Write [B, T, H, E] into [chunks, B, H, C, E]; zeros behind the end."""
+    count, size, length = to.shape[0], to.shape[3], part_BTHE.shape[1]
     if count * size != length:
         part_BTHE = F.pad(part_BTHE, (0, 0, 0, 0, 0, count * size - length))
-    to.copy_(part_BTHE.unflatten(1, (count, size)).permute(0, 3, 1, 2, 4))
+    to.copy_(part_BTHE.unflatten(1, (count, size)).permute(1, 0, 3, 2, 4))
 
 
 def _to_rows(part: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """[N, C, E] back to [B, T, H, E]."""
     batch, length, heads, _, count, _ = shape
-    rows = part.unflatten(0, (batch, heads, count)).permute(0, 2, 3, 1, 4)
+    rows = part.unflatten(0, (count, batch, heads)).permute(1, 0, 3, 2, 4)
     return rows.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2)[:, :length]
 
 
-def _decays(g_NC: Tensor, log_beta_NC: Tensor) -> tuple[Tensor, Tensor]:
-    """D [N, C, C] and e [N, C]."""
-    coarse = (g_NC * GRAIN).round_().div_(GRAIN)
-    coarse, fine = torch.stack((coarse, g_NC - coarse)).cumsum(-1)
-    size = g_NC.shape[-1]
+def _decays(g2_NC: Tensor, beta2_NC: Tensor) -> tuple[Tensor, Tensor]:
+    """D [N, C, C] and e [N, C], from logarithms to base 2 (a third of the time of those to base e)."""
+    coarse = (g2_NC * GRAIN).round_().div_(GRAIN)
+    coarse, fine = torch.stack((coarse, g2_NC - coarse)).cumsum(-1)
     logs = coarse.unsqueeze(-1) - coarse.unsqueeze(-2)
-    logs.add_(fine.unsqueeze(-1)).add_((log_beta_NC - fine).unsqueeze(-2)).add_(_infinite_above(size, g_NC.dtype, g_NC.device))
-    return logs.exp_(), (coarse + fine).exp_()
+    logs.add_(fine.unsqueeze(-1)).add_((beta2_NC - fine).unsqueeze(-2))
+    return logs.exp2_().tril_(), (coarse + fine).exp2_()
+
+
+def _seen_from_afar(qk: Tensor, decay: Tensor, since: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """e∘Q and e∘K [N, 2, C, E], f∘K [N, C, E], e_C [N, 1, 1]."""
+    size = decay.shape[-1]
+    return qk.unflatten(1, (2, size)) * since[:, None, :, None], qk[:, size:] * decay[:, -1].unsqueeze(-1), since[:, -1:, None]
 
 
 @functools.lru_cache(maxsize=32)
 def _eye(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.eye(size, dtype=dtype, device=device)
-
-
-@functools.lru_cache(maxsize=32)
-def _infinite_above(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
 
 
 @functools.lru_cache(maxsize=32)
