@@ -8,8 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ostinato.data.corpus import find
+from ostinato.data import corpus as module
 from ostinato.errors import DataError
+from ostinato.study.records import Data
+
+
+def find(name, field, separator, cache, **keys):
+    return module.find(Data(corpus=name, field=field, separator=separator, **keys), cache)
 
 
 def test_a_folder_is_read_in_the_order_of_names_through_subfolders(tmp_path, cache):
@@ -36,8 +41,6 @@ def test_identity_follows_the_content_and_how_it_is_read_not_the_path(tmp_path, 
 
 
 def test_a_hash_is_remembered_until_the_file_changes(tmp_path, cache, monkeypatch):
-    from ostinato.data import corpus as module
-
     monkeypatch.setattr(module, "_SETTLED", -(10**12))  # as if the file had been written long ago
     path = tmp_path / "a.txt"
     path.write_text("a|b|c")
@@ -67,8 +70,6 @@ def test_errors_say_what_is_there_and_what_to_do(tmp_path, cache):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "mixed" / "b.parquet")
     assert "1 Parquet, 1 text" in said(tmp_path / "mixed")
     assert "did you mean python-docs?" in said("pyton-docs")
-    hub = said("HuggingFaceFW/fineweb-edu")
-    assert "hf download HuggingFaceFW/fineweb-edu" in hub and "corpus: fineweb-edu" in hub
     assert "does not exist" in said("texts/gone.jsonl")
     assert "does not exist" in said("/nowhere/at/all")
     assert "separator is empty" in said(tmp_path, "")

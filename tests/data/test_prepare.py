@@ -93,8 +93,10 @@ def test_a_large_training_part_lends_the_tokenizer_a_sample(corpus, cache, make,
 
 
 def test_small_batches_and_large_give_the_same_shards(contiguous, corpus, cache, make, monkeypatch):
-    module = sys.modules["ostinato.data.prepare"]
-    monkeypatch.setattr(module, "_BATCH_BYTES", 700)
+    module = sys.modules["ostinato.data.encode"]
+    monkeypatch.setattr(module, "BATCH_BYTES", 700)
+    monkeypatch.setattr(module, "COMMIT_BYTES", 1500)
+    monkeypatch.setattr(module, "_TOKENS", 50)
     assert make(corpus, cache, packing="contiguous").fingerprint == contiguous.fingerprint
 
 
@@ -119,7 +121,7 @@ def test_a_cache_that_cannot_be_written_says_where_else_to_go(corpus, tmp_path, 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "_encode", full)
+    monkeypatch.setattr(module, "stream", full)
     with pytest.raises(DataError, match=r"No space left(.|\n)*make room"):
         make(corpus, tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache" / "prepared").iterdir() if path.is_dir()]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from ostinato.data import python_docs
 from ostinato.data.corpus import find
 from ostinato.data.python_docs import docstrings, gather, key
 from ostinato.errors import DataError
+from ostinato.study.records import Data
 
 SOURCE = b'''"""Module."""
 def outer():
@@ -60,14 +62,14 @@ def test_the_standard_library_is_gathered_in_a_fixed_order():
 
 def test_gathered_text_is_cached_under_a_key_that_names_its_sources(cache, monkeypatch):
     monkeypatch.setattr(python_docs, "gather", lambda name, progress: iter([("a", "text of a"), ("b", "é")]))
-    first = find("python-docs", "other", "|", cache)
-    assert [json.loads(line)["text"] for line in first.files[0].read_text().splitlines()] == ["text of a", "é"]
+    first = find(Data(corpus="python-docs", field="other", separator="|"), cache)
+    assert [json.loads(line)["text"] for line in Path(first.files[0]).read_text().splitlines()] == ["text of a", "é"]
     monkeypatch.setattr(python_docs, "gather", lambda name, progress: pytest.fail("gathered again"))
-    assert find("python-docs", "text", None, cache).identity == first.identity
+    assert find(Data(corpus="python-docs"), cache).identity == first.identity
     monkeypatch.setattr(python_docs, "SHORTEST", 33)
-    assert key("python-docs") in first.files[0].name
+    assert key("python-docs") in first.files[0]
     monkeypatch.setattr(sys, "version", "3.99")
-    assert key("python-docs") not in first.files[0].name
+    assert key("python-docs") not in first.files[0]
 
 
 def test_a_package_adds_its_modules_and_is_not_imported():

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ostinato.data.readers import documents
+from ostinato.data.readers import Reading, documents
 from ostinato.errors import DataError
 
 
-def read(path, field="text", separator=None):
-    counts = Counter()
-    return list(documents(path, field, separator, counts)), counts
+def read(path, field="text", separator=None, **keys):
+    how = Reading(field, separator, counts=Counter(), **keys)
+    return list(documents(path, how)), how.counts
 
 
 def test_a_text_file_is_one_document_or_what_lies_between_separators(tmp_path):
@@ -101,13 +101,15 @@ def test_utf16_is_refused_with_the_way_out(tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize(("pack", "kind"), [(gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2")])
-def test_a_packed_file_is_refused_and_its_mark_alone_is_text(tmp_path, pack, kind):
-    path = tmp_path / "a.jsonl.gz"
+@pytest.mark.parametrize(
+    ("pack", "kind", "end"), [(gzip.compress, "gzip", ".gz"), (lzma.compress, "xz", ".xz"), (bz2.compress, "bzip2", ".bz2")]
+)
+def test_a_packed_file_by_another_name_is_refused_and_its_mark_alone_is_text(tmp_path, pack, kind, end):
+    path = tmp_path / "a.txt"
     path.write_bytes(pack(b"some text\n" * 50))
     with pytest.raises(DataError, match=kind) as caught:
         read(path, separator="\n")
-    assert "unpack" in caught.value.fix
+    assert f"end with {end}" in caught.value.fix
     path.write_bytes("PAR1 BZh é".encode() + b"\n" + b"x" * 4085 + "é".encode())  # the first 4,096 bytes end within a character
     assert len(read(path, separator="\n")[0]) == 2
 

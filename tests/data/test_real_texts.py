@@ -44,13 +44,23 @@ def test_books_in_a_folder_some_of_them_not_utf8(tmp_path, cache, make):
     for name in names:
         shutil.copy(CORPORA / "gutenberg" / name, folder / name)
     (folder / "letter.txt").write_bytes("À bientôt, mon ami Élie. ".encode("latin-1") * 400)
-    prepared = make(folder, cache, tokenizer=Tokenizer(bpe=512))
-    originals = [(folder / name).read_bytes().decode("utf-8", "surrogateescape") for name in [*names, "letter.txt"]]
-    expected = ["".join("\ufffd" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text) for text in originals]
-    assert sorted(read(prepared)) == sorted(expected)
-    assert prepared.manifest["policies"]["counts"]["invalid_utf8"] == sum(
-        any(0xDC80 <= ord(c) <= 0xDCFF for c in text) for text in originals
-    )
+    with pytest.raises(DataError, match=r"letter\.txt, line 1: byte 0xc0 is not UTF-8[\s\S]*encoding: latin-1"):
+        make(folder, cache, tokenizer=Tokenizer(bpe=512))
+    originals = [(folder / name).read_bytes() for name in [*names, "letter.txt"]]
+    noise = make(folder, cache, tokenizer=Tokenizer(bpe=512), encoding="utf-8")
+    escaped = [text.decode("utf-8", "surrogateescape") for text in originals]
+    assert sorted(read(noise)) == sorted("".join("\ufffd" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text) for text in escaped)
+    strange = sum(any(0xDC80 <= ord(c) <= 0xDCFF for c in text) for text in escaped)
+    assert noise.manifest["policies"]["counts"]["invalid_utf8"] == strange > 1
+    named = make(folder, cache, tokenizer=Tokenizer(bpe=512), encoding="latin-1")
+    assert sorted(read(named)) == sorted(_either(text) for text in originals) and named.manifest["policies"]["counts"]["invalid_utf8"] == 0
+
+
+def _either(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
 
 
 def test_a_text_of_one_piece_says_how_to_cut_it(cache, make):

@@ -1,4 +1,4 @@
-"""What `corpus:` names: a shipped corpus, a file or a folder; its files in order, its identity, and its documents."""
+"""What `corpus:` names: a shipped corpus, a file, a folder or a data set on the hub; its files in order, its identity, its documents."""
 
 from __future__ import annotations
 
@@ -6,117 +6,183 @@ import contextlib
 import difflib
 import hashlib
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from dataclasses import field as default
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from ostinato.data import python_docs
+from ostinato.data import hub, python_docs
+from ostinato.data.encodings import check_encoding
+from ostinato.data.layout import Layout, layout
 from ostinato.data.once import key_of
-from ostinato.data.readers import JSONL, PARQUET, TEXT, documents
+from ostinato.data.policies import clean
+from ostinato.data.readers import Reading, documents, joined, raw_rows
+from ostinato.data.unpack import KINDS, kind_of
 from ostinato.errors import DataError
 from ostinato.files import lock, write_atomic
 from ostinato.study.derive import expanded
-from ostinato.study.ready import HUB_ID
+from ostinato.study.ready import CORPORA, READY, hub_id
+from ostinato.study.records import Data
 
 Progress = Callable[[str, int, int], None]
 _SETTLED = 2 * 10**9  # ns: a file younger than this may change again within one tick of its clock, so its hash is not remembered
+_SAID = 0.2  # seconds between two words of progress
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Files of one kind, read in this order. `identity` is the sha256 of their bytes and of how they are read."""
+    """Files of one kind, read in this order. `identity` is the sha256 of their bytes and of how they are read.
+
+    one_stream: where one file ends and the next begins means nothing (the shards of a data set), so that lines are joined across them.
+    origin: what was chosen of a data set, for the manifest; left_out: files that are not read, by suffix.
+    """
 
     name: str
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
     field: str
     separator: str | None
     identity: str
     bytes: int
+    join: int | None = None
+    encoding: str | None = None
+    most: int | None = None
+    one_stream: bool = False
+    origin: dict[str, Any] = default(default_factory=dict)
+    left_out: Counter[str] = default(default_factory=Counter)
 
-    def documents(self, counts: Counter[str]) -> Iterator[bytes]:
-        """Every document as UTF-8, after the policies, always in the same order."""
-        for file in self.files:
-            yield from documents(file, self.field, self.separator, counts)
+    def documents(self, counts: Counter[str], place: Place | None = None) -> Iterator[bytes]:
+        """Every document as UTF-8, after the policies, always in the same order. place: is told how far it has come."""
+        place = place or Place()
+        how = Reading(self.field, self.separator, self.encoding, None if self.one_stream else self.join, counts)
+        place.begin(how)
+        taken = 0
+        for document in self._documents(how, place):
+            taken += len(document)
+            if self.most is not None and taken > self.most:
+                if taken == len(document):
+                    raise DataError(
+                        f"the first document has {taken:,} bytes, more than most: {self.most:,}",
+                        "most is filled with whole documents",
+                        f"most: {taken}, or more",
+                    )
+                beyond: Counter[str] = Counter()
+                clean(document, beyond)
+                counts.subtract(beyond)
+                return
+            yield document
+
+    def _documents(self, how: Reading, place: Place) -> Iterator[bytes]:
+        files = place.files(self.files)
+        if not self.one_stream:
+            for file in files:
+                yield from documents(Path(file), how)
+            return
+        for text in joined(chain.from_iterable(raw_rows(Path(file), how) for file in files), self.join):
+            document = clean(text, how.counts)
+            if document is not None:
+                yield document
 
 
-def remembered(name: str, cache: Path) -> bool:
+class Place:
+    """How far reading has come: `bytes` of the files, and members of tar files that were left out."""
+
+    def __init__(self) -> None:
+        self.done = self.size = self.number = 0
+        self.how = Reading()
+
+    def begin(self, how: Reading) -> None:
+        self.done = self.size = self.number = 0
+        self.how = how
+
+    def files(self, names: tuple[str, ...]) -> Iterator[str]:
+        """The names, as they are taken."""
+        for number, name in enumerate(names):
+            self.done, self.number, self.size = self.done + self.size, number, 0
+            with contextlib.suppress(OSError):
+                self.size = os.stat(name).st_size
+            self.how.meter.start(None, 0)
+            yield name
+        self.done, self.size = self.done + self.size, 0
+
+    @property
+    def bytes(self) -> int:
+        """Of all files, read so far."""
+        return self.done + round(self.how.meter.share * self.size)
+
+
+def remembered(data: Data, cache: Path) -> bool:
     """Whether `find` need neither gather nor hash: the text is there, and nothing about its files has changed since it was hashed."""
-    if name in python_docs.NAMES:
-        file = gathered(name, cache)
-        return file.exists() and _memory((file,), cache)[0].exists()
-    path = expanded(name)
-    return path.exists() and _memory(_folder(path) if path.is_dir() else (path,), cache)[0].exists()
+    if data.corpus in python_docs.NAMES:
+        file = gathered(data.corpus, cache)
+        return file.exists() and _memory((str(file),), cache, [])[0].exists()
+    path = expanded(data.corpus)
+    if is_on_hub(data):
+        return hub.gathered(data, cache) is not None
+    if not path.exists():
+        return False
+    files = layout(path, data.config, data.split).files if path.is_dir() else (str(path),)
+    return _memory(files, cache, _reach_key(data))[0].exists()
 
 
-def find(name: str, field: str, separator: str | None, cache: Path, progress: Progress | None = None) -> Corpus:
-    """The corpus of that name; text that must be gathered is gathered first. Raises DataError."""
+def find(data: Data, cache: Path, progress: Progress | None = None) -> Corpus:
+    """The corpus that `data` names; text that must be gathered or streamed from the hub is gathered first. Raises DataError."""
+    name = data.corpus
     if name in python_docs.NAMES:
         file = _gathered(name, cache, progress)
-        return _corpus(name, (file,), "text", None, cache, progress)
-    if separator == "":
+        return _corpus(Layout((str(file),), "JSONL"), Data(corpus=name, most=data.most), cache, progress)
+    if data.separator == "":
         raise DataError(
             "separator is empty",
             "a separator is the text between two documents",
             'leave it out, or write for example separator: "<|endoftext|>"',
         )
+    check_encoding(data.encoding)
     path = expanded(name)
-    if path.is_dir():
-        return _corpus(name, _folder(path), field, separator, cache, progress)
-    if path.is_file():
-        return _corpus(name, (path,), field, separator, cache, progress)
-    if path.exists():  # a pipe or a device: it could be read once, or without end
-        raise DataError(f"{path} is neither a file nor a folder", "text is read more than once", "write it to a file, and name that")
-    raise _missing(name, field)
+    if name not in READY:
+        if path.is_dir():
+            return _corpus(layout(path, data.config, data.split), data, cache, progress)
+        if path.is_file():
+            if data.config is not None or data.split != "train":
+                key, value = ("config", data.config) if data.config is not None else ("split", data.split)
+                raise DataError(f"{path} is one file, and has no {key} {value!r}", f"a {key} is of a data set", f"leave {key} out")
+            return _corpus(Layout((str(path),), kind_of(path.name)[0] or "text"), data, cache, progress)
+        if path.exists():  # a pipe or a device: it could be read once, or without end
+            raise DataError(f"{path} is neither a file nor a folder", "text is read more than once", "write it to a file, and name that")
+    if is_on_hub(data):
+        return _streamed(data, cache, progress)
+    raise _missing(name)
 
 
-def _folder(folder: Path) -> tuple[Path, ...]:
-    found: dict[str, list[Path]] = {"Parquet": [], "JSONL": [], "text": []}
-    kinds = {suffix: kind for kind, suffixes in (("Parquet", PARQUET), ("JSONL", JSONL), ("text", TEXT)) for suffix in suffixes}
-    others: Counter[str] = Counter()
-    for file in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).parts):
-        if any(part.startswith(".") for part in file.relative_to(folder).parts) or not file.is_file():
-            continue
-        kind = kinds.get(file.suffix.lower())
-        if kind:
-            found[kind].append(file)
-        else:
-            others[file.suffix or file.name] += 1
-    there = {kind: files for kind, files in found.items() if files}
-    if not there:
-        seen = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5)) or "nothing"
-        raise DataError(
-            f"{folder} holds no text ({seen})",
-            f"a folder holds {' or '.join((*TEXT, *JSONL, *PARQUET))} files",
-            "name another folder, or one file",
-        )
-    if len(there) > 1:
-        seen = ", ".join(f"{len(files)} {kind}" for kind, files in there.items())
-        raise DataError(
-            f"{folder} holds files of several kinds ({seen})",
-            "a folder is read as one kind",
-            "move one kind to a folder of its own, and name that",
-        )
-    return tuple(next(iter(there.values())))
+def is_on_hub(data: Data) -> bool:
+    """Whether the corpus is a data set on the hub, and no file or folder here."""
+    name = data.corpus
+    return name in READY or (not expanded(name).exists() and hub_id(name) is not None and kind_of(name)[0] is None)
 
 
-def _missing(name: str, field: str) -> DataError:
-    near = difflib.get_close_matches(name, python_docs.NAMES, 1, 0.6)
-    if near:
-        return DataError(f"no corpus {name!r}", "a corpus is python-docs, python-docs-plus, a file or a folder", f"did you mean {near[0]}?")
-    if HUB_ID.fullmatch(name) and not name.startswith((".", "~")) and Path(name).suffix.lower() not in (*TEXT, *JSONL, *PARQUET):
-        folder = name.split("/")[1]
-        return DataError(
-            f"{name} is not a file or folder here; it reads like the id of a data set on a hub",
-            "ostinato downloads nothing: a corpus is a file or folder on this machine",
-            f"hf download {name} --repo-type dataset --local-dir {folder}   then   data: {{corpus: {folder}, field: {field}}}",
-        )
-    return DataError(
-        f"{name} does not exist",
-        "a corpus is python-docs, python-docs-plus, a file or a folder",
-        "check the path; it counts from the study file's folder",
+def _streamed(data: Data, cache: Path, progress: Progress | None) -> Corpus:
+    found = hub.fetch(data, cache, progress)
+    if found.found is not None:  # another program's cache has the files themselves
+        files = found.found
+        return _corpus(Layout(files.files, files.kind, files.left_out, {**files.card, **found.origin}), data, cache, progress)
+    how = _how("Parquet", data.model_copy(update={"field": "text"}))
+    identity = hashlib.sha256(json.dumps([found.content, how]).encode()).hexdigest()
+    size = sum(os.stat(file).st_size for file in found.files)
+    return Corpus(
+        data.corpus, found.files, "text", None, identity, size, data.join, None, data.most, True, {**found.origin, "field": data.field}
     )
+
+
+def _missing(name: str) -> DataError:
+    near = difflib.get_close_matches(name, (*CORPORA, *READY), 1, 0.6)
+    rule = f"a corpus is {', '.join((*CORPORA, *READY))}, a file or folder, or an id on the hub, owner/name"
+    if near:
+        return DataError(f"no corpus {name!r}", rule, f"did you mean {near[0]}?")
+    return DataError(f"{name} does not exist", rule, "check the path; it counts from the study file's folder")
 
 
 def gathered(name: str, cache: Path) -> Path:
@@ -134,40 +200,86 @@ def _gathered(name: str, cache: Path, progress: Progress | None) -> Path:
     return file
 
 
-def _corpus(name: str, files: tuple[Path, ...], field: str, separator: str | None, cache: Path, progress: Progress | None) -> Corpus:
+def _how(kind: str, data: Data) -> list[Any]:
+    """How the files are read, as far as their documents depend on it."""
+    if kind in ("text", "Markdown"):
+        how: list[Any] = ["text", data.separator]
+    elif kind == "tar":
+        how = [".tar", data.field, data.separator]
+    else:
+        how = [KINDS[kind][0], data.field]
+    further = {"join": data.join, "encoding": data.encoding, "most": data.most}
+    return how + [[key, value] for key, value in further.items() if value is not None]
+
+
+def _reach_key(data: Data) -> list[Any]:
+    """What the number of files that `most` reaches depends on, beside the files."""
+    return [] if data.most is None else [data.field, data.separator, data.join, data.encoding, data.most]
+
+
+def _corpus(chosen: Layout, data: Data, cache: Path, progress: Progress | None) -> Corpus:
     """Hash the files, or recall their hash while nothing about them has changed (path, size, times, inode)."""
-    memory, stats = _memory(files, cache)
-    content = None
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        content = json.loads(memory.read_text())["sha256"]
-    if content is None:
-        digest = hashlib.sha256()
-        for done, file in enumerate(files):
-            if progress:
-                progress("hashing the corpus", done, len(files))
-            try:
-                with open(file, "rb") as handle:
-                    digest.update(hashlib.file_digest(handle, "sha256").digest())
-            except OSError as error:
-                raise DataError(
-                    f"{file} cannot be read: {error.strerror}", "every file of a corpus is readable", "check its permissions"
-                ) from None
-        content = digest.hexdigest()
+    how = _how(chosen.kind, data)
+    if KINDS[chosen.kind][0] == ".jsonl" and chosen.files[0].lower().endswith(".ndjson"):
+        how[0] = ".ndjson"
+    corpus = Corpus(
+        data.corpus, chosen.files, data.field, data.separator, "", 0, data.join, data.encoding, data.most,
+        origin=dict(chosen.card), left_out=chosen.left_out,
+    )  # fmt: skip
+    memory, stats = _memory(chosen.files, cache, _reach_key(data))
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(memory.read_text())
+    if not isinstance(known, dict) or "sha256" not in known:
+        count = _reach(corpus, progress) if data.most is not None and len(chosen.files) > 1 else len(chosen.files)
+        known = {"sha256": _hashed(chosen.files[:count], progress), "files": count}
         if max(max(stat[2:4]) for stat in stats) < time.time_ns() - _SETTLED:
             with contextlib.suppress(OSError):  # a cache that may only be read
-                write_atomic(memory, json.dumps({"sha256": content, "files": stats}))
-    text = files[0].suffix.lower() not in (*JSONL, *PARQUET)
-    how = ["text", separator] if text else [files[0].suffix.lower(), field]
-    identity = hashlib.sha256(json.dumps([content, how]).encode()).hexdigest()
-    return Corpus(name, files, field, separator, identity, sum(stat[1] for stat in stats))
+                write_atomic(memory, json.dumps(known | {"of": stats[:20]}))
+    count = known["files"] if isinstance(known.get("files"), int) else len(chosen.files)
+    identity = hashlib.sha256(json.dumps([known["sha256"], how]).encode()).hexdigest()
+    return Corpus(
+        corpus.name, corpus.files[:count], corpus.field, corpus.separator, identity, sum(stat[1] for stat in stats[:count]), corpus.join,
+        corpus.encoding, corpus.most, origin=corpus.origin, left_out=corpus.left_out,
+    )  # fmt: skip
 
 
-def _memory(files: tuple[Path, ...], cache: Path) -> tuple[Path, list[tuple[str, int, int, int, int]]]:
+def _hashed(files: tuple[str, ...], progress: Progress | None) -> str:
+    """sha256 over the sha256 of each file."""
+    digest, said = hashlib.sha256(), 0.0
+    for done, file in enumerate(files):
+        if progress and time.monotonic() - said > _SAID:
+            said = time.monotonic()
+            progress("hashing the corpus", done, len(files))
+        try:
+            with open(file, "rb") as handle:
+                digest.update(hashlib.file_digest(handle, "sha256").digest())
+        except OSError as error:
+            raise DataError(
+                f"{file} cannot be read: {error.strerror}", "every file of a corpus is readable", "check its permissions"
+            ) from None
+    return digest.hexdigest()
+
+
+def _reach(corpus: Corpus, progress: Progress | None) -> int:
+    """How many of the files `most` reaches into."""
+    place, taken, said = Place(), 0, 0.0
+    for document in corpus.documents(Counter(), place):
+        taken += len(document)
+        if progress and time.monotonic() - said > _SAID:
+            said = time.monotonic()
+            progress("finding how far most reaches", min(taken, corpus.most or 0), corpus.most or 0)
+    return place.number + 1
+
+
+def _memory(files: tuple[str, ...], cache: Path, reach: list[Any]) -> tuple[Path, list[tuple[str, int, int, int, int]]]:
     """Where the hash of these files as they are now is kept, and what of them it is kept under."""
-    stats = [(str(file.resolve()), *_stat(file)) for file in files]
-    return cache / "hashes" / f"{key_of(stats)}.json", stats
-
-
-def _stat(file: Path) -> tuple[int, int, int, int]:
-    stat = file.stat()
-    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+    folders: dict[str, str] = {}
+    stats = []
+    for file in files:
+        folder, name = os.path.split(file)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        stat = os.stat(file)
+        stats.append((os.path.join(folders[folder], name), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
+    return cache / "hashes" / f"{key_of([stats, reach] if reach else stats)}.json", stats

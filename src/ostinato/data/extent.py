@@ -24,7 +24,7 @@ class Extent:
 def extent(arm: Arm) -> Extent | None:
     """The extent of the arm's training part; None where its text is not prepared here, or cannot be used as it is."""
     try:
-        prepared = find_prepared(arm.data) if remembered(arm.data.corpus, default_cache()) else None
+        prepared = find_prepared(arm.data) if remembered(arm.data, default_cache()) else None
         if prepared is None or not is_packed(prepared, "train", arm.recipe.context):
             return None
         batches = BatchPlan(rows(prepared, "train", arm.recipe.context), recipe_steps(arm.recipe).rows, arm.seeds[0])

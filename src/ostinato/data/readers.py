@@ -1,4 +1,4 @@
-"""Documents out of text, JSONL and Parquet files, one at a time: a file is never held in memory unless it is one document.
+"""Documents out of text, JSONL, Parquet, Arrow and tar files, one at a time: a file is never held in memory unless it is one document.
 
 Every error names the file, the line or row, the rule, and what to do.
 """
@@ -6,76 +6,182 @@ Every error names the file, the line or row, the rule, and what to do.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import difflib
+import io
 import json
 import mmap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from dataclasses import field as default
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from ostinato.data.policies import BOM, clean, encoded, utf8
+from ostinato.data.encodings import Utf8, is_utf8, is_utf8_name
+from ostinato.data.policies import BOM, clean, encoded
+from ostinato.data.unpack import Meter, Recoded, kind_of, opened
 from ostinato.errors import DataError
 
-TEXT, JSONL, PARQUET = (".txt", ".text"), (".jsonl", ".ndjson"), (".parquet",)
 _PACKED = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ\x00": "xz",
-    b"BZh": "bzip2",
-    b"PK\x03\x04": "zip",
-    b"PAR1": "Parquet",
+    b"\x1f\x8b": ("gzip", "let its name end with .gz, as .txt.gz or .jsonl.gz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "let its name end with .zst, as .txt.zst or .jsonl.zst"),
+    b"\xfd7zXZ\x00": ("xz", "let its name end with .xz, as .txt.xz or .jsonl.xz"),
+    b"BZh": ("bzip2", "let its name end with .bz2, as .txt.bz2 or .jsonl.bz2"),
+    b"PK\x03\x04": ("zip", "unpack it, and name what was in it"),
+    b"PAR1": ("Parquet", "let its name end with .parquet"),
+    b"ARROW1": ("Arrow", "let its name end with .arrow"),
 }
-"""How files that are no text begin. Read as text, they would become U+FFFD and noise."""
+"""How files that are no text begin, and what to do. Read as text, they would become U+FFFD and noise."""
+_CHUNK = 1 << 20
 
 
-def documents(file: Path, field: str, separator: str | None, counts: Counter[str]) -> Iterator[bytes]:
-    """The documents of a file as UTF-8, after the policies; what these met is added to `counts`."""
-    suffix = file.suffix.lower()
+@dataclass
+class Reading:
+    """How files are read, and what was met on the way: policies in `counts`, members of tar files that hold no text in `left_out`."""
+
+    field: str = "text"
+    separator: str | None = None
+    encoding: str | None = None
+    join: int | None = None
+    counts: Counter[str] = default(default_factory=Counter)
+    left_out: Counter[str] = default(default_factory=Counter)
+    meter: Meter = default(default_factory=Meter)
+
+
+def documents(file: Path, how: Reading) -> Iterator[bytes]:
+    """The documents of a file as UTF-8, after the policies; what these met is added to the reading's counts."""
+    for text in joined(raw_rows(file, how), how.join):
+        document = clean(text, how.counts)
+        if document is not None:
+            yield document
+
+
+def joined(rows: Iterable[bytes], least: int | None) -> Iterator[bytes]:
+    """Consecutive rows as lines of documents of at least so many bytes, the last perhaps shorter; as they are when `least` is None."""
+    if least is None:
+        yield from rows
+        return
+    lines, size = [], 0
+    for row in rows:
+        lines.append(row if row.endswith(b"\n") else row + b"\n")
+        size += len(lines[-1])
+        if size >= least:
+            yield b"".join(lines)
+            lines, size = [], 0
+    if lines:
+        yield b"".join(lines)
+
+
+def raw_rows(file: Path, how: Reading) -> Iterator[bytes]:
+    """What a file holds as documents or as lines of them: UTF-8, before the other policies."""
+    kind, packing = kind_of(file.name)
     try:
-        if suffix in PARQUET:
-            raw = _parquet(file, field, counts)
-        elif suffix in JSONL:
-            raw = _jsonl(file, field, counts)
+        if kind == "Parquet":
+            from ostinato.data.columns import parquet
+
+            yield from parquet(file, how)
+        elif kind == "Arrow":
+            from ostinato.data.columns import arrow
+
+            yield from arrow(file, how)
+        elif kind == "tar":
+            from ostinato.data.tars import members
+
+            yield from members(file, packing, how)
         else:
-            raw = _text(file, separator, counts)
-        for text in raw:
-            document = clean(text, counts)
-            if document is not None:
-                yield document
+            yield from (_jsonl if kind == "JSONL" else _text)(file, packing, how)
     except OSError as error:
         raise DataError(
             f"{file} cannot be read: {error.strerror or error}", "every file of a corpus is readable", "check the path and its permissions"
         ) from None
 
 
-def _text(file: Path, separator: str | None, counts: Counter[str]) -> Iterator[bytes]:
-    if file.stat().st_size == 0:
+@contextlib.contextmanager
+def _stream(file: Path, packing: str | None, how: Reading) -> Iterator[tuple[BinaryIO, Utf8]]:
+    """The bytes of a text file as UTF-8 may be read from them, and what makes them so."""
+    named = how.encoding is not None and not is_utf8_name(how.encoding)
+    recoded = named and not is_utf8(file, packing)
+    with opened(file, packing, how.meter) as stream:
+        fix = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding))
+        if not recoded:
+            yield stream, fix
+        else:
+            try:
+                yield io.BufferedReader(Recoded(stream, how.encoding), _CHUNK), fix
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{file} is neither UTF-8 nor {how.encoding} ({error.reason})",
+                    "a text file is in one encoding",
+                    "name another encoding, or move this file elsewhere",
+                ) from None
+        fix.end()
+
+
+def _text(file: Path, packing: str | None, how: Reading) -> Iterator[bytes]:
+    if packing is None and (how.encoding is None or is_utf8_name(how.encoding)):
+        yield from _mapped(file, how)
+        return
+    with _stream(file, packing, how) as (stream, fix):
+        lines = 1
+        for piece in _between(stream, how.separator):
+            yield fix(piece, lambda at, piece=piece, lines=lines: f"line {lines + piece.count(10, 0, at)}")
+            lines += piece.count(b"\n") + (how.separator or "").count("\n")
+
+
+def _between(stream: BinaryIO, separator: str | None) -> Iterator[bytes]:
+    """What lies between separators; a stream that ends with one does not end with an empty document, an empty stream is one."""
+    if separator is None:
+        yield stream.read()
+        return
+    mark, rest, any_yet = separator.encode(), b"", False
+    while chunk := stream.read(max(_CHUNK, len(rest))):  # so that a long document is not copied again for every chunk
+        *whole, rest = (rest + chunk).split(mark)
+        yield from whole
+        any_yet = any_yet or bool(whole)
+    if rest or not any_yet:
+        yield rest
+
+
+def _mapped(file: Path, how: Reading) -> Iterator[bytes]:
+    """A plain file, by its pages: nothing is copied but the documents."""
+    size = file.stat().st_size
+    how.meter.start(None, size)
+    if size == 0:
         yield b""
         return
+    fix = Utf8(file, how.counts, forgive=how.encoding is not None)
     with open(file, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        if view[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise DataError(
-                f"{file} begins with the mark of UTF-16",
-                "text files are UTF-8",
-                f"iconv -f UTF-16 -t UTF-8 {file} > utf8.txt, and name that file",
-            )
-        packed = next((kind for mark, kind in _PACKED.items() if view[: len(mark)] == mark), None)
-        if packed and not _is_utf8(view[:4096]):
-            raise DataError(
-                f"{file} is a {packed} file, not text",
-                "a file is UTF-8 text, JSONL or Parquet, as its name ends",
-                "let its name end with .parquet" if packed == "Parquet" else "unpack it, and name what was in it",
-            )
-        if separator is None:
-            yield utf8(view[:], counts)
-            return
-        mark = separator.encode()
-        start = 0
-        while (end := view.find(mark, start)) >= 0:
-            yield utf8(view[start:end], counts)
-            start = end + len(mark)
-        if start < len(view):  # a file that ends with the separator does not end with an empty document
-            yield utf8(view[start:], counts)
+        _refuse_other_files(file, view)
+        if how.separator is None:
+            whole = view[:]
+            yield fix(whole, lambda at: f"line {whole.count(10, 0, at) + 1}")
+        else:
+            mark = how.separator.encode()
+            start = 0
+            while start < size:  # a file that ends with the separator does not end with an empty document
+                end = view.find(mark, start)
+                end = size if end < 0 else end
+                yield fix(view[start:end], lambda at, start=start: f"line {_line(view, start + at)}")
+                start = end + len(mark)
+                how.meter.known = start / size
+    fix.end()
+
+
+def _line(view: mmap.mmap, at: int) -> int:
+    return 1 + sum(view[start : min(at, start + _CHUNK)].count(b"\n") for start in range(0, at, _CHUNK))
+
+
+def _refuse_other_files(file: Path, view: mmap.mmap) -> None:
+    if view[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DataError(
+            f"{file} begins with the mark of UTF-16",
+            "text files are UTF-8",
+            f"encoding: utf-16, or iconv -f UTF-16 -t UTF-8 {file} > utf8.txt, and name that file",
+        )
+    kind, fix = next((told for mark, told in _PACKED.items() if view[: len(mark)] == mark), ("", ""))
+    if kind and not _is_utf8(view[:4096]):
+        raise DataError(f"{file} is a {kind} file, not text", "a file is what its name ends with: text, JSONL, Parquet, packed or not", fix)
 
 
 def _is_utf8(start: bytes) -> bool:
@@ -87,82 +193,55 @@ def _is_utf8(start: bytes) -> bool:
     return b"\0" not in start
 
 
-def _jsonl(file: Path, field: str, counts: Counter[str]) -> Iterator[bytes]:
-    with open(file, "rb") as handle:
-        for number, line in enumerate(handle, 1):
-            if number == 1 and line.startswith(BOM):
-                line = line[len(BOM) :]
-            if line.isspace() or not line:
-                continue
-            try:
-                row = json.loads(utf8(line, counts).decode(), strict=False)
-            except (ValueError, RecursionError) as error:
-                whole = line.endswith(b"\n")
-                raise DataError(
-                    f"{file}, line {number}: not JSON ({error})" if whole else f"{file}, line {number}, the last: cut off ({error})",
-                    "one JSON object a line",
-                    "mend or remove that line" if whole else "fetch or write the file again: it stops in the middle of a line",
-                ) from None
-            if not isinstance(row, dict):
-                raise DataError(
-                    f"{file}, line {number}: a {type(row).__name__}, not an object", "one JSON object a line", f'write {{"{field}": "…"}}'
-                )
-            if field not in row:
-                raise _no_field(f"{file}, line {number}", field, list(row))
-            yield from _value(row[field], field, f"{file}, line {number}", counts)
+def _jsonl(file: Path, packing: str | None, how: Reading) -> Iterator[bytes]:
+    with _stream(file, packing, how) as (stream, fix):
+        yield from json_lines(stream, str(file), fix, how)
 
 
-def _value(value: Any, field: str, where: str, counts: Counter[str]) -> Iterator[bytes]:
-    if value is None:
-        counts["missing"] += 1
-    elif isinstance(value, str):
-        yield encoded(value, counts)
-    else:
+def json_lines(lines: Iterable[bytes], name: str, fix: Utf8, how: Reading) -> Iterator[bytes]:
+    """The field of each line; blank lines are skipped."""
+    for number, line in enumerate(lines, 1):
+        if number == 1 and line.startswith(BOM):
+            line = line[len(BOM) :]
+        if line.isspace() or not line:
+            continue
+        where = f"line {number}"
+        yield from json_value(fix(line, lambda _, where=where: where), f"{name}, {where}", how, whole=line.endswith(b"\n"))
+
+
+def json_value(text: bytes, where: str, how: Reading, whole: bool = True, unit: str = "line") -> Iterator[bytes]:
+    """The field of one JSON object in UTF-8; nothing for null. whole: its end is there."""
+    try:
+        row = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{where}: {field} is a {type(value).__name__}, not text",
-            f"{field} holds the text of a document",
-            "set `field` to the one that does",
+            f"{where}: not JSON ({error})" if whole else f"{where}, the last: cut off ({error})",
+            f"one JSON object a {unit}",
+            f"mend or remove that {unit}" if whole else "fetch or write the file again: it stops in the middle of a line",
+        ) from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: a {type(row).__name__}, not an object", f"one JSON object a {unit}", f'write {{"{how.field}": "…"}}')
+    if how.field not in row:
+        raise no_field(where, how.field, list(row))
+    value = row[how.field]
+    if value is None:
+        how.counts["missing"] += 1
+    elif isinstance(value, str):
+        yield encoded(value, how.counts)
+    else:
+        texts = [name for name, other in row.items() if isinstance(other, str)]
+        raise DataError(
+            f"{where}: {how.field} is a {type(value).__name__}, not text",
+            f"{how.field} holds the text of a document" + (f"; text here is in {', '.join(texts[:8])}" if texts else ""),
+            f"field: {texts[0]}" if len(texts) == 1 else "set `field` to the one that does",
         )
 
 
-def _no_field(where: str, field: str, fields: list[str]) -> DataError:
+def no_field(where: str, field: str, fields: list[str]) -> DataError:
+    """The error for a row or a file without the field: those that it has, and the nearest."""
+    near = difflib.get_close_matches(field, fields, 1, 0.5) or (fields if len(fields) == 1 else [])
     return DataError(
         f"{where}: no field {field!r}",
-        f"it has {', '.join(map(repr, fields)) or 'no fields'}",
-        "set `field` in the study's data to the one that holds the text",
+        f"it has {', '.join(map(repr, fields[:20])) or 'no fields'}{', …' if len(fields) > 20 else ''}",
+        f"field: {near[0]}" if near else "set `field` in the study's data to the one that holds the text",
     )
-
-
-def _parquet(file: Path, field: str, counts: Counter[str]) -> Iterator[bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file.stat()  # what cannot be found or opened is told by `documents`; what follows is about the content
-    row = 0
-    try:
-        with pq.ParquetFile(file, memory_map=True) as table:
-            if field not in table.schema_arrow.names:
-                raise _no_field(str(file), field, table.schema_arrow.names)
-            kind = table.schema_arrow.field(field).type
-            plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not (pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_string_view(plain)):
-                raise DataError(
-                    f"{file}: {field!r} holds {kind}, not text",
-                    f"the columns are {', '.join(table.schema_arrow.names)}",
-                    "set `field` to the one that holds the text",
-                )
-            for batch in table.iter_batches(batch_size=256, columns=[field]):
-                column = batch.column(0).cast(plain).cast(pa.large_binary() if pa.types.is_large_string(plain) else pa.binary())
-                for value in column:
-                    raw = value.as_py()
-                    if raw is None:
-                        counts["missing"] += 1
-                    else:
-                        yield utf8(raw, counts)
-                    row += 1
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})",
-            "a Parquet file is complete: it ends with its table of contents",
-            "fetch or write the file again: it was probably cut off",
-        ) from None

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -95,15 +96,30 @@ class Vocabulary:
         """The ids of a text, without BOS. A lone surrogate (a byte of a command line that is not UTF-8) becomes U+FFFD, as in a corpus."""
         return self.encode_all([encoded(text, Counter()).decode()])[0].tolist()
 
+    def literals_in(self, text: bytes) -> list[bytes]:
+        """Which of the special tokens' spellings may be in a text: all that begin with two bytes that it has next to each other."""
+        present = {start for start in {literal[:2] for literal in self.literals} if start in text}
+        return [literal for literal in self.literals if literal[:2] in present and literal in text]
+
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text, without BOS, uint32, on all cores. A long text is cut where the split of words would cut it anyway."""
+        """The ids of each text, without BOS, uint32, on all cores."""
+        ids, lengths = self.encode_flat(texts)
+        return np.split(ids, np.cumsum(lengths)[:-1]) if texts else []
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of all texts one after the other, uint32, without BOS, and the number of them in each, int64; on all cores.
+
+        A long text is cut where the split of words would cut it anyway.
+        """
         pieces = [(owner, piece) for owner, text in enumerate(texts) for piece in (_pieces(text) if self.trained else [text])]
-        found: list[list[np.ndarray]] = [[] for _ in texts]
         fast = getattr(self.engine, "encode_batch_fast", self.engine.encode_batch)
+        ids, lengths = array("I"), np.zeros(len(texts), np.int64)
         for group in _groups(pieces):
             for (owner, _), encoding in zip(group, fast([piece for _, piece in group], add_special_tokens=False), strict=True):
-                found[owner].append(np.array(encoding.ids, np.uint32))
-        return [np.concatenate(parts) for parts in found]
+                found = encoding.ids
+                ids.fromlist(found)
+                lengths[owner] += len(found)
+        return np.frombuffer(ids, np.uint32) if ids else np.zeros(0, np.uint32), lengths
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes that ids stand for, one after the other."""
@@ -157,8 +173,13 @@ def train(vocab: int, texts: Iterable[str]) -> Vocabulary:
             "a trained tokenizer has exactly as many entries as the study says",
             f"set tokenizer: {{bpe: {got}}} or smaller, or give more text",
         )
+    return trained_before(engine.to_str())
+
+
+def trained_before(content: str) -> Vocabulary:
+    """The vocabulary that `train` made, from its tokenizer.json."""
     policies = {"bos": f"{BOS}, id 0, reserved when the vocabulary was trained; no text produces it", "bytes": "byte-level"}
-    return Vocabulary(engine.to_str(), 0, True, policies)
+    return Vocabulary(content, 0, True, policies)
 
 
 def load(path: Path) -> Vocabulary:

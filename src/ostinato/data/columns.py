@@ -1,0 +1,109 @@
+"""Documents out of one column of a Parquet or an Arrow file, a few hundred rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ostinato.data.encodings import Utf8, is_utf8_name
+from ostinato.data.readers import Reading, no_field
+from ostinato.errors import DataError
+
+_ROWS = 256
+
+
+def parquet(file: Path, how: Reading) -> Iterator[bytes]:
+    """The rows of a Parquet file. Raises DataError for one that is not whole, naming the row at which it is not."""
+    size = file.stat().st_size  # what cannot be found or opened is told by the caller; what follows is about the content
+    how.meter.start(None, size)
+    row = 0
+    try:
+        with pq.ParquetFile(file, memory_map=True) as table:
+            plain = _text_type(file, table.schema_arrow, how.field)
+            fix, total = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding)), max(1, table.metadata.num_rows)
+            for batch in table.iter_batches(batch_size=_ROWS, columns=[how.field]):
+                yield from _values(batch.column(0), plain, row, fix, how)
+                row += batch.num_rows
+                how.meter.known = row / total
+            fix.end()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})",
+            "a Parquet file is complete: it ends with its table of contents",
+            "fetch or write the file again: it was probably cut off",
+        ) from None
+
+
+def arrow(file: Path, how: Reading) -> Iterator[bytes]:
+    """The rows of an Arrow file, in the stream or in the file format. Raises DataError for one that is not whole."""
+    how.meter.start(None, file.stat().st_size)
+    row = 0
+    try:
+        with pa.memory_map(str(file)) as source:
+            batches = _batches(source)
+            plain = _text_type(file, next(batches), how.field)
+            fix = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding))
+            for batch in batches:
+                for start in range(0, batch.num_rows, _ROWS):
+                    piece = batch.slice(start, _ROWS)
+                    yield from _values(piece.column(how.field), plain, row, fix, how)
+                    row += piece.num_rows
+                how.meter.known = source.tell() / max(1, source.size())
+            fix.end()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})",
+            "an Arrow file is complete, to its end mark",
+            "fetch or write the file again: it was probably cut off",
+        ) from None
+
+
+def _batches(source: pa.MemoryMappedFile) -> Iterator[Any]:
+    """The schema, then every batch."""
+    if source.size() >= 6 and source.read(6) == b"ARROW1":
+        source.seek(0)
+        table = pa.ipc.open_file(source)
+        yield table.schema
+        for number in range(table.num_record_batches):
+            yield table.get_batch(number)
+        return
+    source.seek(0)
+    stream = pa.ipc.open_stream(source)
+    yield stream.schema
+    yield from stream
+    end = source.size()
+    if end < 4 or source.read_at(4, end - 4) != b"\0\0\0\0":  # a stream that was cut off between two batches reads like a whole one
+        raise pa.ArrowInvalid("it has no end mark")
+
+
+def _text_type(file: Path, schema: pa.Schema, field: str) -> pa.DataType:
+    """The type of the column, of its values where it is a dictionary. Raises DataError when there is none, or it holds no text."""
+    if field not in schema.names:
+        raise no_field(str(file), field, schema.names)
+    kind = schema.field(field).type
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not _is_text(plain):
+        texts = [name for name in schema.names if _is_text(schema.field(name).type)]
+        raise DataError(
+            f"{file}: {field!r} holds {kind}, not text",
+            f"the columns are {', '.join(schema.names)}",
+            f"field: {texts[0]}" if len(texts) == 1 else "set `field` to the one that holds the text",
+        )
+    return plain
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _values(column: pa.Array, plain: pa.DataType, row: int, fix: Utf8, how: Reading) -> Iterator[bytes]:
+    as_bytes = pa.large_binary() if pa.types.is_large_string(plain) else pa.binary()
+    for number, raw in enumerate(column.cast(plain).cast(as_bytes).to_pylist()):
+        if raw is None:
+            how.counts["missing"] += 1
+        else:
+            yield fix(raw, lambda _, number=number: f"row {row + number + 1}")
