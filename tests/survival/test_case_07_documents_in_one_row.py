@@ -22,6 +22,8 @@ MODELS = {
     "learned positions": {"positions": "learned"},
     "looped and injected": {"schedule": "1..2 1..2:attn", "inject": "add"},
     "bigram table": {"bigram_table": 11},
+    "gated delta rule": {"layers": "2 x gdn"},
+    "hybrid, looped": {"layers": "gdn gdn gqa", "schedule": "(1..3)x2", "inject": "add", "bigram_table": 11},
     "loop2": {"family": "loop2", "layers": 4, "windows": {"pattern": "SSSL", "short": 3}, "bigram_table": 11, "schedule": "1..4 1..4"},
 }
 ROWS = {
@@ -83,3 +85,13 @@ def test_a_masked_document_equals_the_document_alone(keys):
     tokens_BT = torch.tensor([row])
     in_row = made(tokens_BT, documents_BT=torch.from_numpy(document_ids(np.array([row]), BOS)))[:, 5:]
     torch.testing.assert_close(in_row, made(tokens_BT[:, 5:]), rtol=1e-10, atol=1e-10)
+
+
+def test_a_state_does_not_cross_documents_far_into_a_row():
+    """Longer than two chunks of the gated delta rule, a document from the middle of one to the middle of another before it."""
+    made = decoder({"layers": "gdn gdn gqa", "positions": "none"}, "auto")
+    row = [BOS] + [1 + 7 * i % 12 for i in range(79)]
+    row[20] = row[50] = BOS
+    changed = row[:21] + [1 + 5 * i % 12 for i in range(29)] + row[50:]
+    for one, other in zip(of_b(made, row, 50), of_b(made, changed, 50), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)

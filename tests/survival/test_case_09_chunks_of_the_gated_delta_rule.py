@@ -62,8 +62,11 @@ def differences(given, documents_BT, backend="torch", chunk=None):
     found = [out, last, *torch.autograd.grad([out, last], ours, pulls)]
     true = [true_out, true_last, *torch.autograd.grad([true_out, true_last], theirs, pulls, allow_unused=True)]
     names = ["outputs", "state", "q", "k", "v", "g", "beta", "initial state"]
-    return {name: ((one - (torch.zeros_like(one) if other is None else other)).abs().max() / (1 if other is None else max(1, other.abs().max()))).item()
-            for name, one, other in zip(names, found, true, strict=False)}  # fmt: skip
+    result = {}
+    for name, one, other in zip(names, found, true, strict=False):
+        other = torch.zeros_like(one) if other is None else other
+        result[name] = ((one - other).abs().max() / max(1, other.abs().max())).item()
+    return result
 
 
 def agree(given, documents_BT, **how):

@@ -24,11 +24,15 @@ MODELS = {
     "alibi in windows": {"positions": "alibi", "windows": {"pattern": "SL", "short": 4}},
     "windows of the query alone": {"windows": {"pattern": "S", "short": 1}},
     "loop2": {"family": "loop2", "windows": {"pattern": "SSSL", "short": 4}, "bigram_table": 11},
+    "gated delta rule": {"kinds": ["gdn"]},
+    "hybrid": {"kinds": ["gdn", "gqa"], "qk_norm": "weight"},
+    "hybrid the other way round, windows": {"kinds": ["gqa", "gdn", "gdn"], "windows": {"pattern": "S", "short": 3}, "heads": 4},
 }
 
 
-def arm(schedule, **keys):
-    given = with_family({"layers": SCHEDULES[schedule][0], "d_model": 32, "heads": 2, "mlp": {"hidden": 12}, "schedule": schedule, **keys})
+def arm(schedule, kinds=("gqa",), **keys):
+    layers = (list(kinds) * 4)[: SCHEDULES[schedule][0]]
+    given = with_family({"layers": layers, "d_model": 32, "heads": 2, "mlp": {"hidden": 12}, "schedule": schedule, **keys})
     given["layers"] = layer_kinds(given["layers"])
     recipe = Recipe(context=CONTEXT, batch=CONTEXT, tokens=CONTEXT)
     return Arm(name="arm", model=Model.model_validate(given), recipe=recipe, data=Data(), seeds=(1,))
