@@ -53,6 +53,37 @@ def test_tables_are_looked_up_for_nothing(make_arm):
         assert with_table.flops_per_token_trainer == without.flops_per_token_trainer + 6 * gates
 
 
+def test_gates_of_attention(make_arm):
+    """One a channel is a matrix in both conventions; one a head is a gate, in the trainer's alone."""
+    plain = account(make_arm(layers=2), 100)
+    head, channel = (account(make_arm(layers=2, attn_gate=gate), 100) for gate in ("head", "channel"))
+    assert head.params_total - plain.params_total == head.params_by_role["gate"] == 2 * 2 * 64
+    assert head.flops_per_token == plain.flops_per_token
+    assert head.flops_per_token_trainer - plain.flops_per_token_trainer == 6 * 2 * 2 * 64
+    assert channel.params_by_role["matrix"] - plain.params_by_role["matrix"] == 2 * 64 * 64
+    assert channel.flops_per_token - plain.flops_per_token == 6 * 2 * 64 * 64
+    assert channel.flops_per_token_trainer - plain.flops_per_token_trainer == 6 * 2 * 64 * 64
+    gdn = account(make_arm(layers="gdn", attn_gate="channel", mlp={"hidden": 10}), 100)
+    assert gdn.params_total == account(make_arm(layers="gdn", mlp={"hidden": 10}), 100).params_total
+
+
+def test_an_injection_belongs_to_the_application_that_begins_a_pass(make_arm):
+    core = dict(layers=4, schedule="1 (2..3)x3 4")
+    plain, linear = account(make_arm(**core), 100), account(make_arm(**core, inject="linear"), 100)
+    matrix = 64 * 128
+    assert [new.params - old.params for new, old in zip(linear.applications, plain.applications, strict=True)] == [
+        0, matrix, 0, matrix, 0, matrix, 0, 0]  # fmt: skip
+    assert [row.params_new - old.params_new for row, old in zip(linear.applications, plain.applications, strict=True)] == [
+        0, matrix, 0, 0, 0, 0, 0, 0]  # fmt: skip
+    assert linear.params_total - plain.params_total == matrix and linear.params_applied - plain.params_applied == 3 * matrix
+    assert linear.flops_per_token - plain.flops_per_token == 6 * 3 * matrix
+    normed = account(make_arm(**core, pass_norm=True), 100)
+    assert [row.params - old.params for row, old in zip(normed.applications, plain.applications, strict=True)] == [
+        0, 0, 64, 0, 64, 0, 64, 0]  # fmt: skip
+    assert normed.flops_per_token == plain.flops_per_token and normed.params_by_role["norm"] == plain.params_by_role["norm"] + 64
+    assert linear.memory["activations"] > plain.memory["activations"] and not linear.unused
+
+
 def test_gated_delta_rule_state_work(make_arm):
     """Three products with the E x E state of every head, a token."""
     ledger = account(make_arm(layers="gdn", heads=4, d_model=64, mlp={"hidden": 10}), 100)

@@ -46,6 +46,23 @@ def test_injection(found):
     assert not about(found(plain={}, twice=TWICE, deep=DEEP), "injection")
 
 
+def test_kinds_of_injection_and_norms_of_passes(found):
+    add, linear = {**TWICE, "inject": "add"}, {**TWICE, "inject": "linear"}
+    noise = {**linear, "h0": "noise"}
+    sentences = found(plain={}, add=add, linear=linear, noise=noise, deep=DEEP)
+    assert about(sentences, "different injection", "add in add", "linear, h0 input in linear", "linear, h0 noise in noise")
+    assert not about(found(plain={}, one=linear, other=linear, deep=DEEP), "different injection")
+    assert not about(sentences, "noise changes several settings")
+    assert about(found(plain={}, part={"schedule": "1..4 1..2", "inject": "linear"}, deep=DEEP), "never happens in part")
+    assert not about(found(plain={}, part={"schedule": "1..4 1..2", "inject": "add"}, deep=DEEP), "never happens")
+    normed = {**TWICE, "pass_norm": True}
+    some = found(plain={}, twice=TWICE, normed=normed, deep=DEEP)
+    assert about(some, "norm at the end of a pass in some looped arms only", "in normed, not in twice")
+    assert about(found(plain={}, normed=normed, deep=DEEP), "norm at the end of a pass comes with looping")
+    assert about(found(plain={"pass_norm": True}, deep=DEEP), "pass_norm", "never happens in plain")
+    assert not about(found(plain={}, twice=TWICE, deep=DEEP), "norm at the end")
+
+
 def test_residual_scaling(found):
     assert about(
         found(plain={}, twice={**TWICE, "residual_scaling": "effective"}, deep=DEEP),

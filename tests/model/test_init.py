@@ -34,6 +34,7 @@ LOOP2 = {"windows": {"pattern": "SSSL", "short": 4}}
 @pytest.mark.parametrize("changed", [
     {"schedule": "1..4 1..4"}, {"schedule": "1..4 2:attn", "inject": "add"}, {"value_embeddings": "all"}, {"bigram_table": 50},
     {"softcap": 3}, {"qk_norm": "weight"}, {"positions": "learned"}, {"tie": {"3..4:attn": "1..2:attn"}}, {"layers": 6},
+    {"attn_gate": "head"}, {"attn_gate": "channel"}, {"inject": "linear", "h0": "noise", "pass_norm": True, "schedule": "1..4 1..4"},
     {"mlp": {"hidden": 24}}, {"kv_heads": 1}, {"tie_embeddings": False}, {"windows": {"pattern": "SL", "short": 2}}])  # fmt: skip
 def test_a_twin_starts_from_bit_identical_weights(small_model, family, changed):
     """Whatever one arm has more, less or in another size: every tensor of the same name and shape is the same."""
@@ -87,6 +88,23 @@ def test_the_published_rule(small_model):
         assert not found[name + ".weight"].any(), name
     assert found["residual_scale"].tolist() == [1] * 5
     assert found["x0_scale"].tolist() == [pytest.approx(0.1)] * 5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_linear_injection_begins_as_the_identity_on_e(small_model, family):
+    found = weights(small_model(family=family, inject="linear", pass_norm=True, schedule="1 2x3", norm={"weight": True}, **LOOP2))
+    assert torch.equal(found["layers.2.inject.weight"], torch.cat((torch.eye(32), torch.zeros(32, 32)), 1))
+    assert torch.equal(found["layers.2.pass_norm.weight"], torch.ones(32))
+    assert not {"layers.1.inject.weight", "layers.1.pass_norm.weight"} & found.keys()
+
+
+@pytest.mark.parametrize("gate, rows", [("head", 2), ("channel", 32)])
+def test_a_gate_of_attention_starts_as_the_matrices_do(small_model, gate, rows):
+    normal, published = (weights(small_model(family=family, attn_gate=gate, d_model=256, **LOOP2)) for family in FAMILIES)
+    name = "layers.1.attn.gate.weight"
+    assert normal[name].shape == (rows if gate == "head" else 256, 256)
+    assert normal[name].std().item() == pytest.approx(0.02, rel=0.1)
+    assert published[name].abs().max() <= math.sqrt(3 / 256) and published[name].std().item() == pytest.approx(1 / 16, rel=0.1)
 
 
 @pytest.mark.parametrize("scaling, factor", [("none", 1), ("unique", 1 / math.sqrt(2 * 3)), ("effective", 1 / math.sqrt(2 * 6.5))])
