@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from ostinato.data.policies import encoded
-from ostinato.errors import DataError
+from ostinato.errors import DataError, StudyError
 from ostinato.study.bos import BOS, entries, find_bos, size, walk
+from ostinato.study.tokenizer_files import read_tokenizer
 
 # contractions; a word with the character before it; two digits; punctuation and the line ends after it; line ends; spaces
 SPLIT = (
@@ -183,13 +184,20 @@ def trained_before(content: str) -> Vocabulary:
 
 
 def load(path: Path) -> Vocabulary:
-    """An existing tokenizer.json, with its own BOS or one added to it. Raises DataError when its tokens do not stand for bytes."""
+    """An existing tokenizer.json, or a Hugging Face folder with one, with its own BOS or one added to it.
+
+    Raises DataError when its tokens do not stand for bytes.
+    """
     where = f"tokenizer {path}"
     try:
-        source = json.loads(path.read_text(encoding="utf-8"))
+        source, declared = read_tokenizer(path)
+    except StudyError as error:
+        raise DataError(error.what, error.rule, error.fix) from None
     except OSError as error:
         raise DataError(
-            f"{where} cannot be read: {error.strerror}", "tokenizer: {file: …} names a tokenizer.json", "check the path"
+            f"{where} cannot be read: {error.strerror}",
+            "tokenizer: {file: …} names a tokenizer.json, or a folder with one",
+            "check the path",
         ) from None
     except ValueError as error:
         raise DataError(
@@ -201,11 +209,17 @@ def load(path: Path) -> Vocabulary:
             "a tokenizer.json of the tokenizers library",
             "name that file, not tokenizer_config.json or a model file",
         )
-    name, why = find_bos(source)
+    name, why = find_bos(source, declared)
     source["added_tokens"] = added = list(source.get("added_tokens") or [])
     entry = next((token for token in added if token["content"] == name), None)
     if entry is None:
-        entry = {"id": entries(source).get(name, size(source) - 1), "content": name, "single_word": False, "lstrip": False, "rstrip": False}
+        entry = {
+            "id": entries(source).get(name, size(source, declared) - 1),
+            "content": name,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+        }
         added.append(entry)
     entry["special"], entry["normalized"] = True, False
     source["truncation"] = source["padding"] = None  # a tokenizer.json may carry both, and would cut documents silently

@@ -9,8 +9,13 @@ BOS = "<|bos|>"
 NAMES = (BOS, "<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>")
 
 
-def find_bos(source: dict[str, Any]) -> tuple[str, str]:
-    """The content of the BOS of a parsed tokenizer.json, and in words why it is that one. It may not be in the vocabulary yet."""
+def find_bos(source: dict[str, Any], declared: str | None = None) -> tuple[str, str]:
+    """The content of the BOS of a parsed tokenizer.json, and in words why it is that one. It may not be in the vocabulary yet.
+
+    declared: the one that the folder of the tokenizer names, if it names one.
+    """
+    if declared is not None:
+        return declared, f"{declared}, which the tokenizer's folder names; put there once by us"
     for processor in walk(source.get("post_processor")):
         first = (processor.get("single") or [{}])[0] if processor.get("type") == "TemplateProcessing" else {}
         if "SpecialToken" in first:
@@ -23,10 +28,10 @@ def find_bos(source: dict[str, Any]) -> tuple[str, str]:
     return BOS, f"{BOS}, added to the vocabulary, which had none of {', '.join(NAMES)}"
 
 
-def size(source: dict[str, Any]) -> int:
+def size(source: dict[str, Any], declared: str | None = None) -> int:
     """One more than the largest id, a BOS that has to be added included."""
     ids = {**entries(source), **{token["content"]: token["id"] for token in source.get("added_tokens") or []}}
-    return 1 + max(ids.values(), default=-1) + (find_bos(source)[0] not in ids)
+    return 1 + max(ids.values(), default=-1) + (find_bos(source, declared)[0] not in ids)
 
 
 def entries(source: dict[str, Any]) -> dict[str, int]:

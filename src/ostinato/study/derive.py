@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from ostinato.schedule import Application, RepeatedGroup, Schedule, parse, plain
 from ostinato.study import bos, ties
 from ostinato.study.numbers import LARGEST
 from ostinato.study.records import Model, Recipe, Role, Tokenizer
+from ostinato.study.tokenizer_files import read_tokenizer
 
 ROLES: tuple[str, ...] = Role.__args__
 MUON_ROLES = ("matrix", "gate")
@@ -166,14 +166,14 @@ def vocab(tokenizer: Tokenizer, base: Path | None = None) -> int:
         return tokenizer.bpe
     path = (base or Path()) / expanded(tokenizer.file)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content, declared = read_tokenizer(path)
         if not bos.entries(content):
             raise ValueError("an empty vocabulary")
-        return bos.size(content)
+        return bos.size(content, declared)
     except OSError as error:
         raise StudyError(
             f"tokenizer file {path}: {error.strerror or error}",
-            "file is the path of a tokenizer.json",
+            "file is the path of a tokenizer.json, or of a folder with one",
             "correct the path, or train one: tokenizer: {bpe: 1024}",
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
