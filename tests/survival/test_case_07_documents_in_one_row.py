@@ -21,6 +21,8 @@ MODELS = {
     "alibi": {"positions": "alibi"},
     "learned positions": {"positions": "learned"},
     "looped and injected": {"schedule": "1..2 1..2:attn", "inject": "add"},
+    "gated": {"attn_gate": "channel"},
+    "gated by head, every pass injected and normed": {"schedule": "(1..2)x2", "inject": "linear", "pass_norm": True, "attn_gate": "head"},
     "bigram table": {"bigram_table": 11},
     "gated delta rule": {"layers": "2 x gdn"},
     "hybrid, looped": {"layers": "gdn gdn gqa", "schedule": "(1..3)x2", "inject": "add", "bigram_table": 11},

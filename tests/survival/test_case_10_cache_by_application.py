@@ -23,6 +23,8 @@ MODELS = {
     "windows": {"windows": {"pattern": "SSL", "short": 3}},
     "alibi in windows": {"positions": "alibi", "windows": {"pattern": "SL", "short": 4}},
     "windows of the query alone": {"windows": {"pattern": "S", "short": 1}},
+    "gate a head": {"attn_gate": "head"},
+    "gate a channel": {"attn_gate": "channel", "kv_heads": 1},
     "loop2": {"family": "loop2", "windows": {"pattern": "SSSL", "short": 4}, "bigram_table": 11},
     "gated delta rule": {"kinds": ["gdn"]},
     "hybrid": {"kinds": ["gdn", "gqa"], "qk_norm": "weight"},
@@ -64,6 +66,24 @@ def test_a_cache_changes_nothing(schedule, keys, pieces):
             assert cache.tokens == seen
             assert cache.bytes == 2 * 2 * cache_bytes(account(planned, VOCAB), seen), "two rows, and float64 where the plan says float32"
         torch.testing.assert_close(torch.cat(parts, 1), full, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("h0", ["input", "noise"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_cache_changes_nothing_where_a_pass_begins_or_ends(schedule, h0):
+    """Injection and norms are of one position, and noise follows from the position: no slot more than without them."""
+    keys = {"inject": "linear", "h0": h0, "pass_norm": True, "attn_gate": "channel", "init": {"std": 0.6}}
+    planned = arm(schedule, **keys)
+    made = decoder(planned.model, torch.float64)
+    assert made.begins and made.ends
+    tokens_BT = torch.randint(0, VOCAB, (2, 12), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        cache, parts, seen = made.cache(), [], 0
+        for length in (5, *[1] * 7):
+            parts.append(made(tokens_BT[:, seen : seen + length], cache=cache))
+            seen += length
+        torch.testing.assert_close(torch.cat(parts, 1), made(tokens_BT), rtol=1e-10, atol=1e-10)
+    assert len(cache.slots) == SCHEDULES[schedule][1] and cache.bytes == 2 * 2 * cache_bytes(account(planned, VOCAB), 12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

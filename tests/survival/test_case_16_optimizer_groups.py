@@ -28,6 +28,9 @@ MODELS = {
     "tied sublayers": {"layers": 4, "tie": {"3..4:attn": "1..2:attn", "4:mlp": "2:mlp"}},
     "loop2 with everything": {"family": "loop2", "layers": 4, "windows": WINDOWS, "bigram_table": 64, "value_embeddings": "all",
                               "schedule": "1..4 1..4", "kv_heads": 1},
+    "gate a head": {"layers": 2, "attn_gate": "head"},
+    "a recurrent core": {"layers": 4, "schedule": "1 (2..3)x2 4", "inject": "linear", "pass_norm": True, "attn_gate": "channel",
+                         "tie": {"4:attn": "1:attn"}},
     "a layer that nothing uses": {"layers": 3, "schedule": "1 3"},
 }  # fmt: skip
 
@@ -76,6 +79,17 @@ def test_convolutions_decays_and_gates_of_a_gated_delta_layer():
     assert kinds["layers.1.attn.a.weight"] == kinds["layers.1.attn.q.weight"] == "muon"
 
 
+def test_injections_and_gates_of_attention_are_matrices_for_muon_and_norms_are_not():
+    wanted = {"a recurrent core": {"inject": "matrix", "attn.gate": "matrix", "pass_norm": "norm"}, "gate a head": {"attn.gate": "gate"}}
+    for name, roles in wanted.items():
+        model = record(name)
+        groups = groups_of(build(model, VOCAB, CONTEXT, seed=1), model, Recipe())
+        held = {tensor: (group.role, group.kind) for group in groups for tensor in group.names}
+        for last, role in roles.items():
+            found = {held[tensor] for tensor in held if tensor.endswith(f"{last}.weight")}
+            assert found == {(role, "adamw" if role == "norm" else "muon")}, last
+
+
 def test_the_table_has_a_line_for_every_role():
     model = record("loop2 with everything")
     groups = groups_of(build(model, VOCAB, CONTEXT, seed=1), model, Recipe())
@@ -87,7 +101,7 @@ def test_the_table_has_a_line_for_every_role():
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
-@pytest.mark.parametrize("name", ["looped", "tied sublayers", "tied head, norms with weights"])
+@pytest.mark.parametrize("name", ["looped", "tied sublayers", "tied head, norms with weights", "a recurrent core"])
 def test_a_shared_tensor_is_decayed_once_a_step(name, optimizer):
     """Zero gradients leave only the decay: every tensor shrinks by one factor, however often it is used or named."""
     model = record(name)
@@ -99,7 +113,7 @@ def test_a_shared_tensor_is_decayed_once_a_step(name, optimizer):
         tensor.grad = torch.zeros_like(tensor)
     optimizers.step(Settings(rate=1.0, momentum=0.9, decay=1.0))
     for name, tensor in decoder.named_parameters():
-        on_muon = optimizer == "muon" and (".attn." in name or ".mlp." in name)
+        on_muon = optimizer == "muon" and (".attn." in name or ".mlp." in name or ".inject." in name)
         rate = 0.1 * (max(1.0, tensor.shape[0] / tensor.shape[1]) ** 0.5 if on_muon else 1.0)
         torch.testing.assert_close(tensor.detach(), before[name] * (1 - rate * 0.5), rtol=1e-12, atol=1e-15, msg=name)
 
