@@ -43,6 +43,16 @@ def test_text_of_a_partial_second_pass_with_injection_and_a_tie():
     )
 
 
+def test_a_linear_injection_stands_at_every_pass_of_a_repeated_group():
+    assert text("1 (2..3)x2 4", 4, inject="linear").splitlines() == [
+        "layer        1    2    3    4", "   1..3     █1──+█1───█1", "   4..6         +█2───█2───█1", "",
+        "█ layer · digit: pass · + linear of input and state",
+    ]  # fmt: skip
+    root = svg("1 (2..3)x2 4", 4, inject="linear")
+    assert "linear of input and state" in said(root) and "begins with a linear map" in root.find(f"{SVG}desc").text
+    assert "+" not in text("1..4 1..2", 4, inject="linear"), "nothing runs again right after itself"
+
+
 def test_text_of_a_reuse_map_with_a_layer_that_never_runs():
     assert text("1x2 2:mlp", 3).splitlines() == [
         "layer        1    2    3", "      1     █1", "   2..3     █2───▄1", "", "█ layer · ▄ MLP only · digit: pass", "never run: layer 3",

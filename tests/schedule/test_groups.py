@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ostinato.errors import ScheduleError
 from ostinato.schedule import parse, repeated_groups
+from ostinato.schedule.groups import injected
 
 
 def found(text, layers=9):
@@ -98,6 +99,11 @@ def test_every_answer_is_whole_and_nothing_that_repeats_is_missed(steps):
         assert all(again(i, i + group.length) for i in range(group.first, group.begins[-1]))
     for start, end in twice:
         assert any(group.first <= start and end <= group.ends[-1] + 1 for group in groups)
+
+
+def test_where_the_input_comes_in():
+    applications = parse("1 (2..3)x2 1", 3).applications()
+    assert [sorted(injected(applications, inject)) for inject in ("none", "add", "linear")] == [[], [3, 5], [1, 3]]
 
 
 def test_the_longest_schedules_take_a_moment():

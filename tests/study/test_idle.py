@@ -26,6 +26,11 @@ def warned(tmp_path):
         ({"model": ", positions: alibi, rope_base: 500"}, "model.rope_base", {"model": ", rope_base: 500"}),
         ({"model": ", windows: {short: 9}"}, "model.windows.short", {"model": ", windows: {pattern: SL, short: 9}"}),
         ({"model": ", init: {rule: loop2, std: 1}"}, "model.init.std", {"model": ", init: {std: 1}"}),
+        ({"model": ", inject: linear"}, "model.inject", {"model": ", inject: linear, schedule: (1..2)x2"}),
+        ({"model": ", pass_norm: yes"}, "model.pass_norm", {"model": ", pass_norm: yes, schedule: (1..2)x2"}),
+        ({"model": ", h0: noise, schedule: (1..2)x2, inject: add"}, "model.h0",
+         {"model": ", h0: noise, inject: linear, schedule: 1..2 1..2"}),
+        ({"model": ", h0: noise, inject: add, pass_norm: yes, schedule: (1..2)x2"}, "model.h0", {"model": ", inject: add"}),
         ({"recipe": ", decay_to_zero: yes"}, "recipe.decay_to_zero", {"recipe": ", decay_to_zero: yes, weight_decay: 0.1"}),
         ({"recipe": ", lr_schedule: {decay: 0, final: 0.1}"}, "recipe.lr_schedule.final", {"recipe": ", lr_schedule: {final: 0.1}"}),
         ({"recipe": ", lr_schedule: {decay: 0, shape: cosine}"}, "recipe.lr_schedule.shape", {"recipe": ", lr_schedule: {shape: cosine}"}),
@@ -40,6 +45,12 @@ def warned(tmp_path):
 def test_a_key_without_effect_is_said(warned, keys, name, working):
     assert warned(**keys) == [name]
     assert warned(**working) == []
+
+
+def test_a_gate_of_attention_needs_attention(warned):
+    gated = "{plain: {attn_gate: head, layers: [gdn, gdn]}}"
+    assert warned(arms=gated) == ["model.attn_gate"]
+    assert warned(arms=gated.replace("gdn, gdn", "gdn, gqa")) == []
 
 
 def test_one_arm_in_which_it_works_is_enough(warned):

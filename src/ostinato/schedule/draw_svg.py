@@ -16,11 +16,15 @@ from html import escape
 from itertools import pairwise
 
 from ostinato.schedule.application import Application, effective_depth, unique_layers
+from ostinato.schedule.groups import injected
 
 COLOURS = ("#1a7abf", "#d55e00", "#009e73", "#b8578f", "#a87800", "#3b8dbd")
 TALLEST, THINNEST, HEIGHT = 18.0, 1.0, 460.0
 HEAD, FOOT = 20.0, 8.0
 _KIND = {"attn": "attention", "mlp": "MLP"}
+_INJECTED = {"add": ("input added again", "The input is added again where a later pass begins."),
+             "linear": ("linear of input and state", "Every pass of a repeated group begins with a linear map of the group's input and the "
+                                                     "state.")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,9 @@ def draw_svg(
 
     kinds: of every layer.  ties: (layer, sublayer) to the layer it is taken from.  inject: the model's setting.
     """
-    entering = [application for application in applications if inject != "none" and application.enters_pass]
+    entered = injected(tuple(applications), inject)
+    entering = [application for application in applications if application.index in entered]
+    said_of_input = _INJECTED[inject] if entering else None
     heads = _heads(layers, kinds, ties)
     row = max(THINNEST, min(TALLEST, HEIGHT / len(applications)))
     column = max(14.0, min(32.0, 560.0 / layers))
@@ -77,7 +83,7 @@ def draw_svg(
     top = HEAD + 12.0 * (len(heads) - 1) + 6
     grid = _Grid(column, row, left, top, left - (16.0 if entering else 6.0), layers, len(applications))
     width = max(grid.right + (40.0 if any(application.pass_ > 1 for application in applications) else 8.0), 240.0)
-    legend, bottom = _legend(applications, ties, bool(entering), grid.bottom + FOOT, width)
+    legend, bottom = _legend(applications, ties, said_of_input, grid.bottom + FOOT, width)
     height = bottom + 2
     body = [
         *_columns(grid, heads, {application.layer for application in applications}),
@@ -87,7 +93,7 @@ def draw_svg(
         *_margins(applications, grid),
         *legend,
     ]
-    title, said = _words(applications, ties, bool(entering))
+    title, said = _words(applications, ties, said_of_input)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}" '
         f'role="img" style="max-width:100%;height:auto" font-family="system-ui,sans-serif" font-size="9" fill="currentColor">'
@@ -104,7 +110,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", **style: str) -
     return f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"{extra}>{escape(text)}</text>'
 
 
-def _words(applications: Sequence[Application], ties: Mapping[tuple[int, str], int], enters: bool) -> tuple[str, str]:
+def _words(applications: Sequence[Application], ties: Mapping[tuple[int, str], int], enters: tuple[str, str] | None) -> tuple[str, str]:
     """Title and description for readers who do not see the drawing."""
     depth, unique = effective_depth(applications), unique_layers(applications)
     title = f"Schedule of {len(applications)} applications of {unique} layers, effective depth {depth:g}"
@@ -113,7 +119,7 @@ def _words(applications: Sequence[Application], ties: Mapping[tuple[int, str], i
         said.append(
             "Tied: " + ", ".join(f"{layer}:{part} is that of layer {source}" for (layer, part), source in sorted(ties.items())) + "."
         )
-    return title, " ".join([*said, *(["The input is added again where a later pass begins."] if enters else [])])
+    return title, " ".join([*said, *([enters[1]] if enters else [])])
 
 
 def _heads(layers: int, kinds: Sequence[str], ties: Mapping[tuple[int, str], int]) -> list[tuple[str, list[str]]]:
@@ -248,7 +254,7 @@ def _stripes(x: float, y: float, w: float, h: float, up: bool) -> str:
 
 
 def _legend(
-    applications: Sequence[Application], ties: Mapping[tuple[int, str], int], enters: bool, top: float, width: float
+    applications: Sequence[Application], ties: Mapping[tuple[int, str], int], enters: tuple[str, str] | None, top: float, width: float
 ) -> tuple[list[str], float]:
     """What the marks mean, as far as they occur, in lines of at most `width`; and where it ends."""
     parts = {application.part for application in applications}
@@ -262,7 +268,7 @@ def _legend(
     if ties:
         entries.append(("of another layer", grey, _mark("both", 1, 9, 0, 9, 4.5, tuple(sorted({part for _, part in ties})))))
     if enters:
-        entries.append(("input added again", 'fill="currentColor"', '<path d="M0 0H13" stroke="currentColor" stroke-dasharray="2 1.5"/>'
+        entries.append((enters[0], 'fill="currentColor"', '<path d="M0 0H13" stroke="currentColor" stroke-dasharray="2 1.5"/>'
                                                                      '<path d="M18 0l-4.5 -3v6Z"/>'))  # fmt: skip
     drawn, x, y = [], 6.0, top + 8
     for text, fill, icon in entries:

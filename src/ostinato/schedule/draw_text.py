@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ostinato.schedule.application import Application
+from ostinato.schedule.groups import injected
 
 BLOCKS = {"both": "█", "attn": "▀", "mlp": "▄"}
 _SAID = {"both": "█ layer", "attn": "▀ attention only", "mlp": "▄ MLP only"}
@@ -42,8 +43,9 @@ def draw_text(
         sources = [str(ties.get((layer, sublayer), "")) for layer in range(1, layers + 1)]
         if any(sources):
             lines.append(_header(f"{sublayer} of", sources, margin, width))
+    entered = injected(tuple(applications), inject)
     for label, sweep in zip(labels, _sweeps(applications), strict=True):
-        lines.append(label.rjust(margin - 2) + "  " + _line(sweep, width, inject, paint))
+        lines.append(label.rjust(margin - 2) + "  " + _line(sweep, width, entered, paint))
     return "\n".join([*(line.rstrip() for line in lines), "", *_legend(applications, layers, ties, inject)])
 
 
@@ -71,10 +73,10 @@ def _header(name: str, cells: list[str], margin: int, width: int) -> str:
     return name.ljust(margin) + "".join(cell.rjust(width) for cell in cells)
 
 
-def _line(sweep: list[Application], width: int, inject: str, paint: Callable[[str, int], str] | None) -> str:
+def _line(sweep: list[Application], width: int, entered: frozenset[int], paint: Callable[[str, int], str] | None) -> str:
     line, at = "", 0
     for application in sweep:
-        enters = inject != "none" and application.enters_pass
+        enters = application.index in entered
         text = BLOCKS[application.part] + str(application.pass_)
         gap = application.layer * width - len(text) - at - enters
         line += ("─" if at else " ") * gap + ("+" if enters else "") + (paint(text, application.pass_) if paint else text)
@@ -87,8 +89,8 @@ def _legend(applications: Sequence[Application], layers: int, ties: Mapping[tupl
     said = [words for part, words in _SAID.items() if part in parts]
     if any(application.pass_ > 1 for application in applications):
         said.append("digit: pass")
-    if inject != "none" and any(application.enters_pass for application in applications):
-        said.append("+ input added again")
+    if injected(tuple(applications), inject):
+        said.append("+ input added again" if inject == "add" else "+ linear of input and state")
     if ties:
         said.append("of: the layer whose sublayer this is")
     idle = sorted(set(range(1, layers + 1)) - {application.layer for application in applications})

@@ -65,6 +65,14 @@ def repeated_groups(applications: tuple[Application, ...]) -> tuple[RepeatedGrou
     return tuple(RepeatedGroup(first, length, (end - first) // length, applications[first].layer) for first, end, length in found)
 
 
+def injected(applications: tuple[Application, ...], inject: str) -> frozenset[int]:
+    """Indices of the applications before which the input comes in again, by the model's setting: `add` where a later pass begins,
+    `linear` at the beginning of every pass of a repeated group, `none` nowhere.  Raises as `repeated_groups` does, for `linear`."""
+    if inject == "linear":
+        return frozenset(index for group in repeated_groups(applications) for index in group.begins)
+    return frozenset(application.index for application in applications if inject == "add" and application.enters_pass)
+
+
 def _unclear(applications: Sequence[Application], index: int, what: str, fix: str) -> ScheduleError:
     words = [str(application) for application in applications]
     column = 1 + sum(len(word) + 1 for word in words[:index])
