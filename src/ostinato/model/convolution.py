@@ -26,25 +26,28 @@ class Taps(nn.Module):
         self.weight = unset(channels, 1, taps)
 
 
-def convolve(x_BSC: Tensor, weight_CW: Tensor, seen: tuple[Tensor, ...] | None = None) -> Tensor:
-    """[B, taps − 1 + T, C] -> [B, T, C]: x begins with the tokens before the first (zeros where there are none).
+def convolve(x_BTC: Tensor, weight_CW: Tensor, seen: tuple[Tensor, ...] | None = None, before_BWC: Tensor | None = None) -> Tensor:
+    """[B, T, C] -> [B, T, C].
 
     seen: for every lag [B, T, 1], 1 where that token before is of the same document, else 0 (None: all are).
+    before_BWC: [B, taps − 1, C], the tokens before the first (None: zeros); not together with `seen`.
     """
-    return Convolution.apply(x_BSC, weight_CW.T.contiguous(), seen)
+    if before_BWC is None:
+        return Convolution.apply(x_BTC, weight_CW, seen)
+    return Convolution.apply(torch.cat((before_BWC, x_BTC), 1), weight_CW, None)[:, before_BWC.shape[1] :]
 
 
 class Convolution(torch.autograd.Function):
-    """convolve, with the weight as [taps, C]."""
+    """convolve from the start of a row."""
 
     @staticmethod
     def forward(ctx, x, weight, seen):
-        taps, length = len(weight), x.shape[1] - len(weight) + 1
-        dtype = torch.promote_types(x.dtype, torch.float32)
-        summed = x[:, taps - 1 :] * weight[-1].to(dtype)
-        for lag in range(1, taps):
-            then = x[:, taps - 1 - lag : taps - 1 - lag + length]
-            summed.addcmul_(then if seen is None else then * seen[lag], weight[-1 - lag].to(dtype))
+        length, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
+        taps = weight.to(dtype).T.flip(0).contiguous()
+        summed = x * taps[0]
+        for lag in range(1, min(len(taps), length)):
+            now, then = slice(lag, None), x[:, :-lag]
+            summed[:, now].addcmul_(then if seen is None else then * seen[lag][:, now], taps[lag])
         summed = summed.to(x.dtype)
         ctx.save_for_backward(x, weight, summed, *(seen or ()))
         return F.silu(summed)
@@ -53,13 +56,13 @@ class Convolution(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, d_y):
         x, weight, summed, *seen = ctx.saved_tensors
-        taps, length = len(weight), summed.shape[1]
-        dtype = torch.promote_types(x.dtype, torch.float32)
+        length, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
+        taps = weight.to(dtype).T.flip(0).contiguous()
         d_sum = torch.ops.aten.silu_backward(d_y.to(dtype), summed.to(dtype))
-        d_x, d_weight = torch.zeros_like(x, dtype=dtype), torch.empty_like(weight)
-        for lag in range(taps):
-            then = slice(taps - 1 - lag, taps - 1 - lag + length)
-            d_here = d_sum * seen[lag] if seen and lag else d_sum
-            d_x[:, then].addcmul_(d_here, weight[-1 - lag].to(dtype))
-            d_weight[-1 - lag] = (d_here * x[:, then]).sum((0, 1))
-        return d_x.to(x.dtype), d_weight, None
+        d_x, d_taps = d_sum * taps[0], torch.zeros_like(taps)
+        d_taps[0] = (d_sum * x).sum((0, 1))
+        for lag in range(1, min(len(taps), length)):
+            d_here = d_sum[:, lag:] * seen[lag][:, lag:] if seen else d_sum[:, lag:]
+            d_x[:, :-lag].addcmul_(d_here, taps[lag])
+            d_taps[lag] = (d_here * x[:, :-lag]).sum((0, 1))
+        return d_x.to(x.dtype), d_taps.flip(0).T.to(weight.dtype), None

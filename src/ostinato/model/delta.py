@@ -66,35 +66,33 @@ class Chunked(torch.autograd.Function):
     def forward(ctx, q, k, v, g, beta, starts, state, size):
         batch, length, heads, width = q.shape
         count, dtype = -(-length // size), torch.promote_types(v.dtype, torch.float32)
-        x = v.new_empty(count, batch, heads, 3, size, width, dtype=dtype)
-        for i, part in enumerate((q, k, v)):
-            _to_chunks(x[:, :, :, i], part)
-        x = x.view(-1, 3 * size, width)
-        qk, values = x[:, : 2 * size], x[:, 2 * size :]
+        qk, values = (v.new_empty(count, batch, heads, parts, size, width, dtype=dtype) for parts in (2, 1))
+        for part, to in zip((q, k, v), (*qk.unbind(3), values[:, :, :, 0]), strict=True):
+            _to_chunks(to, part)
+        qk, values = (part.view(-1, part.shape[3] * size, width) for part in (qk, values))
         norm = qk.square().sum(-1, keepdim=True).add_(UNIT_EPS).rsqrt_()
         norm[:, :size] *= width**-0.5
         qk.mul_(norm)
         keys = qk[:, size:]
 
-        logs = x.new_empty(2, count, batch, heads, size, 1)
+        logs = qk.new_empty(2, count, batch, heads, size, 1)
         for i, part in enumerate((g if starts is None else g.masked_fill(starts[..., None], float("-inf")), beta)):
             _to_chunks(logs[i], part.unsqueeze(-1))
         g2, beta = logs.view(2, -1, size)
         beta.clamp_(min=LEAST_BETA)
         decay, since = _decays(g2.mul_(LOG2_E).clamp_(min=forget(dtype)), beta.log2())
 
-        scores = torch.bmm(qk, keys.mT).unflatten(1, (2, size)).mul_(decay.unsqueeze(1))
-        reads, between = scores.unbind(1)
+        reads, between = (part * decay for part in torch.bmm(qk, keys.mT).unflatten(1, (2, size)).unbind(1))
         # from the right: for the identity the answer is the same, and half the time of the substitution from the left
-        eye = _eye(size, dtype, x.device).expand_as(between)
+        eye = _eye(size, dtype, qk.device).expand_as(between)
         solved = torch.linalg.solve_triangular(between, eye, upper=False, left=False, unitriangular=True)
 
         far, kept, left = _seen_from_afar(qk, decay, since)
         far_q, far_k = far.unbind(1)
         rows, chunks = batch * heads, (count, batch * heads)
-        states = x.new_empty(count + 1, rows, width, width)
+        states = qk.new_empty(count + 1, rows, width, width)
         states[0] = 0 if state is None else state.reshape(-1, width, width)
-        updates = x.new_empty(count * rows, size, width)
+        updates = qk.new_empty(count * rows, size, width)
         parts = (values, far_k, solved, kept.mT, left, updates)
         for now, then, value, far_key, inverse, kept_key, remaining, update in zip(
             states[:-1], states[1:], *(part.unflatten(0, chunks) for part in parts), strict=True
@@ -167,7 +165,7 @@ def _to_rows(part: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor
     """[N, C, E] back to [B, T, H, E]."""
     batch, length, heads, _, count, _ = shape
     rows = part.unflatten(0, (count, batch, heads)).permute(1, 0, 3, 2, 4)
-    return rows.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2)[:, :length]
+    return rows.to(dtype).flatten(1, 2)[:, :length]
 
 
 def _decays(g2_NC: Tensor, beta2_NC: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ for is never replaced: when it cannot run, that is an error. `choose` says which
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from typing import Literal
 
@@ -44,7 +45,7 @@ def gated_delta_rule(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tens
 
 def choose(backend: DeltaBackend, device: torch.device) -> tuple[Literal["torch", "recurrent", "fla"], str]:
     """The backend for a device, and why in words. Raises OstinatoError when the one asked for cannot run there."""
-    on_gpu, installed = device.type == "cuda", importlib.util.find_spec("fla") is not None
+    on_gpu, installed = device.type == "cuda", fla_installed()
     if backend == "fla" and not (on_gpu and installed):
         what = "flash-linear-attention is not installed" if not installed else f"its kernels run on CUDA, and this is {device}"
         raise OstinatoError("the backend fla of the gated delta rule was asked for", what,
@@ -54,6 +55,12 @@ def choose(backend: DeltaBackend, device: torch.device) -> tuple[Literal["torch"
     if on_gpu and installed:
         return "fla", "flash-linear-attention is installed"
     return "torch", "not on CUDA" if not on_gpu else "flash-linear-attention is not installed: pip install ostinato[fla]"
+
+
+@functools.cache
+def fla_installed() -> bool:
+    """Whether flash-linear-attention can be imported; looked up once, because every application asks."""
+    return importlib.util.find_spec("fla") is not None
 
 
 def recurrent(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tensor, beta_BTH: Tensor, starts_BT: Tensor | None,

@@ -5,8 +5,8 @@
     o = gated delta rule of q, k, v, g, β (delta.py)
     y = W_o (rms(o) · weight · silu(W_g x))          the norm over the channels of a head, one weight for all heads
 
-Positions, windows and masks do not enter: the order of tokens is in the recurrence. Six of the seven projections are one product of
-their weights laid one below the other. The layer agrees with Qwen3-Next's of the same weights (tests/model/test_gdn.py).
+Positions, windows and masks do not enter: the order of tokens is in the recurrence. Six of the seven projections are two
+products of weights laid one below the other. The layer agrees with Qwen3-Next's of the same weights (tests/model/test_gdn.py).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class GatedDeltaNet(nn.Module):
     def forward(self, x_BTD: Tensor, spans: Spans | None = None, slot: DeltaSlot | None = None) -> Tensor:
         """[B, T, D] -> [B, T, D].  spans: where documents begin (None: nowhere).  slot: the application's place in a cache."""
         heads, inner = self.heads, self.heads * self.head_dim
-        weight = torch.cat([part.weight for part in (self.q, self.k, self.v, self.g, self.a, self.b)])
-        mixed_BTC, gate_BTC, a_BTH, b_BTH = F.linear(x_BTD, weight.to(x_BTD.dtype)).split((3 * inner, inner, heads, heads), -1)
-        before = mixed_BTC.new_zeros(len(mixed_BTC), self.taps - 1, 3 * inner) if slot is None else slot.before(mixed_BTC, self.taps - 1)
-        mixed_BSC = torch.cat((before, mixed_BTC), 1)
+        x_BTC, rest_BTC = (F.linear(x_BTD, torch.cat([part.weight for part in parts]).to(x_BTD.dtype))
+                           for parts in ((self.q, self.k, self.v), (self.g, self.a, self.b)))  # fmt: skip
+        gate_BTC, a_BTH, b_BTH = rest_BTC.split((inner, heads, heads), -1)
+        before_BWC = None if slot is None else slot.before(x_BTC, self.taps - 1)
         taps_CW = torch.cat([part.weight[:, 0] for part in (self.q_conv, self.k_conv, self.v_conv)])
-        mixed_BTC = convolve(mixed_BSC, taps_CW, spans and spans.seen)
+        mixed_BTC = convolve(x_BTC, taps_CW, spans and spans.seen, before_BWC)
         q_BTHE, k_BTHE, v_BTHE = (part.unflatten(-1, (heads, -1)) for part in mixed_BTC.chunk(3, -1))
         exact = self.A_log.dtype
         g_BTH = -self.A_log.exp() * F.softplus(a_BTH.to(exact) + self.dt_bias)
@@ -53,6 +53,6 @@ class GatedDeltaNet(nn.Module):
                                               initial_state=slot and slot.state_BHEE, final=slot is not None,
                                               backend=self.backend)  # fmt: skip
         if slot is not None:
-            slot.keep(mixed_BSC[:, 1 - self.taps :], state_BHEE)
+            slot.keep(torch.cat((before_BWC, x_BTC), 1)[:, 1 - self.taps :], state_BHEE)
         y_BTHE = self.o_norm(y_BTHE) * F.silu(gate_BTC).unflatten(-1, (heads, -1))
         return self.o(y_BTHE.flatten(2).to(x_BTD.dtype))
