@@ -7,7 +7,6 @@ import pytest
 
 from ostinato.analysis import Interval, over_seeds, results_table
 from ostinato.report.controls import controls
-from ostinato.report.courses import courses, crossings, gain_courses, mean
 from ostinato.report.sentences import answer, compared_words, evidence
 
 
@@ -19,8 +18,7 @@ def folders_of(store, study):
 def said(store, study):
     results = results_table(study, store)
     folders = folders_of(store, study)
-    found = courses(study, folders)
-    return answer(study, results, controls(results, folders, store), crossings(found, study.reference, results))
+    return answer(study, results, controls(results, folders, store))
 
 
 INTERVAL = Interval(0.045, 0.055, 0.002, 30)
@@ -122,16 +120,10 @@ reference: plain
 seeds: [1]
 """)
     fill_store(store, study, gains={"longer": 0.2})
-    assert set(gain_courses(courses(study, folders_of(store, study)), "plain")) == {"twice"}
+    assert {one.name for one in results_table(study, store) if one.course} == {"twice"}
     told = answer(study, results_table(study, store))
     assert "Best: twice is better than plain by" in told.lead and "training tokens" not in told.lead, "the best on an equal budget"
     assert told.details[0].startswith("longer is better than plain by") and told.details[0].endswith("on 2.05× its training tokens.")
-
-
-def test_mean_is_of_the_runs_that_reach_furthest():
-    assert mean([((1.0, 2.0), (2.0, 1.0)), ((1.0, 4.0), (2.0, 3.0))]) == ((1.0, 3.0), (2.0, 2.0))
-    assert mean([((1.0, 2.0), (2.0, 1.0)), ((1.0, 4.0),)]) == ((1.0, 2.0), (2.0, 1.0)), "a run that lags is left out, as in the table"
-    assert mean([]) == () and mean([(), ()]) == ()
 
 
 def test_controls_do_not_mix_positions(store, make_study, fill_store):

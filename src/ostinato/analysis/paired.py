@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ostinato.analysis.intervals import Interval, over_clusters
-from ostinato.analysis.words import gain_in_words
+from ostinato.analysis.words import NATS, gain_in_words
 from ostinato.errors import StoreError
 from ostinato.store import LossTable, TargetTable
 
@@ -22,8 +22,9 @@ WINDOW = 256  # targets of a window, unless said otherwise
 
 @dataclass(frozen=True)
 class Paired:
-    """gain: nats per token, None when there is no target. Intervals are over documents, None when fewer than two hold a target.
+    """gain and interval: in `unit`, nats a token unless documents are compared (`documents.py`); gain is None when there is no target.
 
+    Intervals are over documents, None when fewer than two hold a target.
     documents_won counts documents whose summed loss is smaller under the arm, documents_tied those with equal sums; windows are blocks of
     `window` consecutive targets (the last may be shorter).
     """
@@ -40,6 +41,7 @@ class Paired:
     windows_won: int
     window: int
     words: str
+    unit: str = NATS
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from ostinato.analysis.intervals import Interval, over_values
 from ostinato.analysis.paired import Paired, paired
-from ostinato.analysis.words import gain_in_words, range_in_words
+from ostinato.analysis.words import NATS, gain_in_words, range_in_words
 from ostinato.store import LossTable, TargetTable
 
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """gains: nats per token of each seed; mean and sd over them (sd None for one seed); interval: Student's t over seeds.
+    """gains: of each seed, in `unit`; mean and sd over them (sd None for one seed); interval: Student's t over seeds.
 
     noise: a mean gain no larger than this is inside the noise of seeds. words: the gain, and how much the seeds support it.
     """
@@ -28,6 +28,7 @@ class OverSeeds:
     noise: float
     words: str
     caution: str
+    unit: str = NATS
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""
@@ -35,8 +36,8 @@ class OverSeeds:
         return {**vars(self), "gains": gains, "interval": self.interval and [self.interval.low, self.interval.high]}
 
 
-def over_seeds(gains: Mapping[int, float], documents: Interval | None = None) -> OverSeeds:
-    """gains: {seed: gain in nats per token}, paired by seed. documents: the interval over documents of the mean gain, where it is known.
+def over_seeds(gains: Mapping[int, float], documents: Interval | None = None, unit: str = NATS) -> OverSeeds:
+    """gains: {seed: gain in `unit`}, paired by seed. documents: the interval over documents of the mean gain, where it is known.
 
     The gain is "about zero" when `documents` holds 0, or when it is inside the noise of seeds. From three seeds on that noise is the half
     width of the 95% interval over seeds. The interval of two seeds (12.7 standard errors) would call nearly every gain zero, so with two
@@ -44,11 +45,12 @@ def over_seeds(gains: Mapping[int, float], documents: Interval | None = None) ->
     """
     values = np.array([gains[seed] for seed in sorted(gains)], dtype=np.float64)
     if not len(values):
-        return OverSeeds(dict(gains), None, None, None, 0.0, gain_in_words(None), "no seed is measured in both arms")
+        return OverSeeds(dict(gains), None, None, None, 0.0, gain_in_words(None), "no seed is measured in both arms", unit)
     mean, interval = float(values.mean()), over_values(values)
     sd = float(values.std(ddof=1)) if len(values) > 1 else None
     noise = 0.0 if sd is None or interval is None else interval.high - mean if len(values) > 2 else 2 * sd
-    return OverSeeds(dict(gains), mean, sd, interval, noise, gain_in_words(mean, documents, noise), _caution(values, interval))
+    words = gain_in_words(mean, documents, noise, unit)
+    return OverSeeds(dict(gains), mean, sd, interval, noise, words, _caution(values, interval), unit)
 
 
 def paired_over_seeds(tables: Mapping[int, tuple[LossTable, LossTable]], targets: TargetTable) -> tuple[Paired, OverSeeds]:

@@ -30,6 +30,9 @@ from ostinato.data.prepared import Prepared
 from ostinato.errors import DataError
 from ostinato.study.records import Evaluate
 
+ROWS = "rows of"
+"""How the policy of `rows` begins."""
+
 
 @dataclass(frozen=True, eq=False)
 class Targets:
@@ -173,7 +176,7 @@ def _row_targets(prepared: Prepared, part: str, evaluate: Evaluate, context: int
     document = np.searchsorted(starts, places, "right") - 1
     identity = np.stack([document, places - starts[document], tokens[counted][order]])
     buffer = f" (buffer {prepared.data.buffer})" if prepared.data.packing == "best-fit" else ""
-    policy = f"rows of {context} inputs, packed as in training: {prepared.data.packing}{buffer}; tokens without bytes not scored"
+    policy = f"{ROWS} {context} inputs, packed as in training: {prepared.data.packing}{buffer}; tokens without bytes not scored"
     return _targets(prepared, part, policy, context, identity, list(tokens.astype(np.int32)), list(index))
 
 

@@ -1,7 +1,8 @@
 """Arms against their controls: pairs, other than with the reference, that cost the same training FLOPs or own as many parameters.
 
 A study's reference is one arm, but its question is often about two others (a stack run twice against untied depth of equal FLOPs).
-Within each group of equal cost every arm is compared with one control: the first arm that repeats no layer, else the first arm.
+Within each group of equal cost every arm is compared with one control: the first arm that repeats no layer, else the first arm. Pairs
+that the study itself names (`against`) are in the table of results already, and not shown again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def controls(results: Sequence[ArmResult], folders: Mapping[tuple[str, int], Run
         for group in _groups(results, cost):
             control = next((one for one in group if not any(row.pass_ > 1 for row in one.ledger.applications)), group[0])
             for one in group:
-                if one is not control:
+                if one is not control and one.against != control.name and control.against != one.name:
                     axes.setdefault((one.name, control.name), []).append(axis)
     by_name = {result.name: result for result in results}
     found = [_compared(by_name[arm], by_name[control], tuple(shared), folders, store) for (arm, control), shared in axes.items()]

@@ -94,10 +94,10 @@ def curves(
     if zero:
         canvas.line(LEFT, y(0), EDGE, y(0), "zero")
         labels.append((zero, y(0), "t tag f0", None, EDGE))
-    for label, at in marks:
-        if x.low < at < x.high:
-            canvas.line(x(at), TOP, x(at), BASE, "mark")
-            canvas.text(x(at) + 4, BASE - 6, label, "t small")
+    for place, (label, at) in enumerate((label, at) for label, at in marks if x.low < at < x.high):
+        canvas.line(x(at), TOP, x(at), BASE, "mark")
+        right = x(at) > (LEFT + EDGE) / 2  # the text stands on the side where there is room
+        canvas.text(x(at) - 4 if right else x(at) + 4, BASE - 6 - 13 * place, label, "t small", "end" if right else "start")
     labels += [_floor(canvas, y, label, value) for label, value in floors]
     quiet = [line for line in lines if line.look.colour is None]
     for line in quiet + [line for line in lines if line.look.colour is not None]:

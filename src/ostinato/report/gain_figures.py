@@ -12,7 +12,10 @@ from ostinato.report.svg import Canvas, Scale, decimals, padded, spread, ticks
 
 @dataclass(frozen=True)
 class Gain:
-    """One arm's gain over the reference: interval over documents, gains of single seeds, cost, all in the report's unit."""
+    """One arm's gain: interval over documents, gains of single seeds, all in the figure's unit; cost, times that of the arm it is against.
+
+    against: the name of that arm, "" where it is the same for all.
+    """
 
     arm: str
     look: Look
@@ -22,17 +25,23 @@ class Gain:
     seeds: tuple[float, ...]
     cost: float | None = None
     same_parameters: bool = False
+    against: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.arm} against {self.against}" if self.against else self.arm
 
 
 def forest(name: str, title: str, description: str, gains: list[Gain], *, reference: str, unit: str, noise: float | None = None) -> str:
     """A row an arm, best at the top: the gain, its interval over documents as a bar, each seed as an open dot, the number at the right.
 
-    noise: how far seeds of the reference lie apart, shaded around zero.
+    reference: the arm that all are compared with, or words for several. noise: how far its seeds lie apart, shaded around zero.
     """
     if not gains:
         return ""
     rows = sorted(gains, key=lambda row: -row.gain)
-    row_height, top, bottom, left, right = 30.0 if len(rows) <= 12 else 22.0, 30.0, 46.0, 118.0, 64.0
+    named = any(row.against for row in rows)
+    row_height, top, bottom, left, right = 34.0 if named else 30.0 if len(rows) <= 12 else 22.0, 30.0, 46.0, 118.0, 64.0
     width, height = WIDTH, top + row_height * len(rows) + bottom
     values = [v for row in rows for v in (row.gain, row.low, row.high, *row.seeds) if v is not None] + [0.0]
     if noise is not None:
@@ -56,14 +65,17 @@ def forest(name: str, title: str, description: str, gains: list[Gain], *, refere
     for index, row in enumerate(rows):
         y = top + row_height * (index + 0.5)
         said = f"{numbers.signed(row.gain)}" + (f" [{numbers.signed(row.low)}, {numbers.signed(row.high)}]" if row.low is not None else "")
-        canvas.text(0, y + 4, short(row.arm, 17), f"t tag f{row.look.colour}" if row.look.colour is not None else "t")
+        kind = f"t tag f{row.look.colour}" if row.look.colour is not None else "t"
+        canvas.text(0, y - 2 if row.against else y + 4, short(row.arm, 17), kind)
+        if row.against:
+            canvas.text(0, y + 11, short(f"against {row.against}", 21), "t small")
         if row.low is not None and row.high is not None:
             canvas.line(x(row.low), y, x(row.high), y, f"interval {row.look.seed_line}")
             for end in (row.low, row.high):
                 canvas.line(x(end), y - 4, x(end), y + 4, f"interval {row.look.seed_line}")
         for value in row.seeds if len(row.seeds) > 1 else ():
-            canvas.marker("circle", x(value), y, 3.2, row.look.hollow, f"{row.arm}, one seed: {numbers.signed(value)}")
-        canvas.marker(row.look.marker, x(row.gain), y, 4.6, row.look.dot, f"{row.arm}: {said}")
+            canvas.marker("circle", x(value), y, 3.2, row.look.hollow, f"{row.title}, one seed: {numbers.signed(value)}")
+        canvas.marker(row.look.marker, x(row.gain), y, 4.6, row.look.dot, f"{row.title}: {said}")
         canvas.text(width, y + 4, numbers.signed(row.gain), "t num", "end")
     return canvas.render(name, title, description)
 
@@ -85,14 +97,14 @@ def against_cost(name: str, title: str, description: str, gains: list[Gain], *, 
     x_axis(canvas, x, f"training FLOPs, times those of {short(reference, 20)}", BASE, lambda v: f"{v:g}×")
     canvas.line(LEFT, y(0), EDGE, y(0), "zero")
     canvas.marker("circle", x(1.0), y(0.0), 4.6, "dot f0", f"{reference}: the reference")
-    labels = [(reference, x(1.0), y(0.0), "t tag f0")]
+    labels = [(reference, x(1.0), y(0.0), "t tag f0")]  # of several references, words for them
     for row in rows:
         px, py = x(row.cost or 0), y(row.gain)
         if row.low is not None and row.high is not None:
             canvas.line(px, y(row.low), px, y(row.high), f"interval {row.look.seed_line}")
         kind = row.look.dot if row.same_parameters else row.look.hollow + " paper"
         owned = "as many parameters" if row.same_parameters else "another number of parameters"
-        said = f"{row.arm}: {numbers.signed(row.gain)} at {numbers.times(row.cost)}, {owned}"
+        said = f"{row.title}: {numbers.signed(row.gain)} at {numbers.times(row.cost)}, {owned}"
         canvas.marker(row.look.marker, px, py, 5, kind, said)
         if row.look.colour is not None:
             labels.append((row.arm, px, py, f"t tag f{row.look.colour}"))

@@ -12,6 +12,7 @@ from ostinato.analysis import ArmResult, OverSeeds, Paired, results_table
 from ostinato.report import numbers
 from ostinato.report.page import notebook
 from ostinato.report.tables import Cell, Column, Row, Table, Tone, as_text, to_rich
+from ostinato.report.units import SHORT, WORDS, mixed, only_base
 from ostinato.store import Store
 from ostinato.study.records import Study
 
@@ -48,8 +49,8 @@ def floors_of(results: Sequence[ArmResult]) -> list[tuple[str, float, ArmResult]
 
 def results_rows(results: Sequence[ArmResult], reference: str, part: str = "validation") -> Table:
     """Every arm, measured or not, in the order of the study, and under them the floors.  part: of the text, as measured."""
-    text = part.replace("_", "-")
-    base = next(result for result in results if result.reference)
+    text, base, units = part.replace("_", "-"), only_base(results), mixed(results)
+    whose, other = (f"{reference}'s", "reference") if base else ("the other arm's", "other arm")
     windows = "; ".join(dict.fromkeys(result.windows for result in results if result.windows)) or "nothing is measured yet"
     columns = (
         Column("arm", number=False),
@@ -57,30 +58,36 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
         Column("nats a token", f"{text} loss: sum of nats over all targets and seeds, divided by their number"),
         Column("bits a byte", "the same sum in bits, divided by the bytes of the targets", spare=2),
         Column("perplexity", f"exp of nats a token; comparable only under the same tokenizer and windows ({windows})", terminal=False),
-        Column("gain", f"{reference}'s nats a token minus the arm's, on the same targets, mean over seeds: positive is better"),
+        Column(
+            "gain",
+            f"{whose} nats a token minus the arm's, on the same targets, mean over seeds: positive is better"
+            + ("; with another tokenizer bits a byte, on the same documents" if units else ""),
+        ),
         Column("95% over documents", "interval of the gain; the document is the unit"),
-        Column("by seed", "the gain of each seed, paired with the same seed of the reference", terminal=False),
+        Column("by seed", f"the gain of each seed, paired with the same seed of the {other}", terminal=False),
         Column("windows won", "blocks of consecutive targets on which the arm's loss is lower, of all", spare=3),
         Column("documents won", "documents on which the arm's loss is lower, of all", spare=1),
-        Column("FLOPs", f"training FLOPs as a multiple of {reference}'s", spare=4),
+        Column("FLOPs", f"training FLOPs as a multiple of {whose}", spare=4),
         Column("below floors", "lower loss than every simple model of the training text on the same targets", number=False, terminal=False),
-        Column("against " + reference, number=False),
+        *(() if base else (Column("against", "the arm that it is compared with", number=False),)),
+        Column("against " + base if base else "in words", number=False),
     )
-    rows = [Row(_cells(result, base), _kind(result)) for result in results]
+    rows = [Row(_cells(result, base, units), _kind(result)) for result in results]
     rows += [Row(_floor_cells(name, nats, arm, len(columns)), "floor") for name, nats, arm in floors_of(results)]
-    return Table("results", f"{text.capitalize()} loss and gain over {reference}", columns, tuple(rows), tuple(_notes(results)))
+    over = base or "the arm that each is compared with"
+    return Table("results", f"{text.capitalize()} loss and gain over {over}", columns, tuple(rows), tuple(_notes(results)))
 
 
 def _kind(result: ArmResult) -> Any:
     return "reference" if result.reference else "missing" if result.tokens is None else ""
 
 
-def _cells(result: ArmResult, base: ArmResult) -> tuple[Cell, ...]:
+def _cells(result: ArmResult, base: str | None, units: bool) -> tuple[Cell, ...]:
     done, asked = len(result.seeds_in("done")), len(result.arm.seeds)
     sums, pairing, seeds = result.sums, result.pairing, result.seeds
     at = "" if result.tokens is None else f" after {numbers.exact(result.tokens)} tokens"
     early = result.tokens is not None and not result.final
-    ratio = result.ledger.flops_total / base.ledger.flops_total
+    ratio = result.cost_ratios.get("flops_total", 1.0)
 
     def won(number: int | None, of: int | None) -> Cell:
         return Cell(numbers.NONE) if number is None or not of else Cell(f"{number:,}/{of:,}", number / of, f"{number / of:.1%}")
@@ -91,30 +98,31 @@ def _cells(result: ArmResult, base: ArmResult) -> tuple[Cell, ...]:
         _measured(sums.nats_per_token, "nats a token" + at, early),
         _measured(sums.bits_per_byte, "bits a byte" + at, early),
         _measured(sums.perplexity, "perplexity" + at, early, 2),
-        *gain_cells(pairing, seeds),
+        *gain_cells(pairing, seeds, units),
         won(pairing and pairing.windows_won, pairing and pairing.windows),
         won(pairing and pairing.documents_won, pairing and pairing.documents),
         Cell(numbers.times(ratio), ratio),
         _below(result.below_floors),
+        *(() if base else (Cell(result.against or numbers.NONE, result.against),)),
         Cell(_words(result), None, seeds.caution if seeds else "", "muted" if result.reference else tone(result.words)),
     )
 
 
-def gain_cells(pairing: Paired | None, seeds: OverSeeds | None) -> tuple[Cell, Cell, Cell]:
-    """The gain, its interval over documents, and the gain of each seed."""
+def gain_cells(pairing: Paired | None, seeds: OverSeeds | None, units: bool = False) -> tuple[Cell, Cell, Cell]:
+    """The gain, its interval over documents, and the gain of each seed. units: each cell says its unit."""
     if pairing is None or seeds is None or seeds.mean is None:
         return (Cell(numbers.NONE),) * 3
-    interval = pairing.interval
+    interval, unit = pairing.interval, f" {SHORT[pairing.unit]}" if units else ""
     each = ", ".join(f"seed {seed}: {gain!r}" for seed, gain in seeds.gains.items())
     return (
-        Cell(numbers.signed(seeds.mean), seeds.mean, f"{seeds.mean!r} nats a token", "strong"),
+        Cell(numbers.signed(seeds.mean) + unit, seeds.mean, f"{seeds.mean!r} {WORDS[pairing.unit]}", "strong"),
         Cell("not estimable", seeds.mean, "fewer than two documents")
         if interval is None
         else Cell(
-            f"{numbers.signed(interval.low)} to {numbers.signed(interval.high)}", seeds.mean, f"{interval.low!r} to {interval.high!r}"
+            f"{numbers.signed(interval.low)} to {numbers.signed(interval.high)}{unit}", seeds.mean, f"{interval.low!r} to {interval.high!r}"
         ),
         Cell(
-            ", ".join(numbers.signed(gain) for gain in seeds.gains.values()),
+            ", ".join(numbers.signed(gain) for gain in seeds.gains.values()) + unit,
             seeds.sd,
             each + ("" if seeds.sd is None else f"; standard deviation {seeds.sd!r}"),
         ),
@@ -171,6 +179,12 @@ def _notes(results: Sequence[ArmResult]) -> Iterator[str]:
                 f"{result.name} at {numbers.exact(result.tokens)} of {numbers.exact(result.ledger.tokens)} tokens" for result in early
             )
             + "."
+        )
+    if len({result.arm.data.tokenizer for result in results}) > 1:
+        yield (
+            "Arms have different tokenizers: nats a token, perplexity and the floors are of each arm's own tokens and compare only arms "
+            "with the same tokenizer; bits a byte compare all. A gain between tokenizers is of the documents that both scored, in bits a "
+            "byte."
         )
     for result in results:
         if result.problem and result.tokens is not None and not result.reference:

@@ -10,6 +10,7 @@ from ostinato.analysis import ArmResult, Interval, OverSeeds
 from ostinato.report import numbers
 from ostinato.report.controls import Control
 from ostinato.report.results import STATE_WORDS, verdict
+from ostinato.report.units import WORDS, only_base
 from ostinato.study.records import Study
 
 MOST = 4  # sentences about single arms; the table has all of them
@@ -25,17 +26,21 @@ class Answer:
     cautions: tuple[str, ...]
 
 
-def answer(
-    study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] = (), crossings: Mapping[str, tuple[float, float]] | None = None
-) -> Answer:
+def answer(study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] = ()) -> Answer:
     """What the results say so far."""
     compared = [result for result in results if not result.reference and result.seeds and result.seeds.mean is not None]
-    base = next(result for result in results if result.reference)
-    ranked = sorted(compared, key=lambda result: (result.ledger.tokens != base.ledger.tokens, -result.seeds.mean))  # equal budgets first
-    lines = [_arm_sentence(result, base) for result in ranked]
+    by_name = {result.name: result for result in results}
+
+    def order(result: ArmResult) -> tuple[bool, bool, float]:
+        """Pairs that the study names first, then equal budgets, then the largest gain."""
+        other_budget = result.ledger.tokens != by_name[result.against].ledger.tokens
+        return result.against == study.reference and only_base(results) is None, other_budget, -result.seeds.mean
+
+    ranked = sorted(compared, key=order)
+    lines = [_arm_sentence(result, by_name[result.against]) for result in ranked]
     lead, rest = _lead(study, results, ranked, lines)
     details = _first(rest, "arms") + _first([_pair_sentence(pair) for pair in pairs], "pairs of equal cost")
-    details += _crossing_sentences(crossings or {}, study.reference)
+    details += _crossing_sentences(compared)
     return Answer(lead, tuple(details), tuple(_cautions(results, compared)))
 
 
@@ -55,12 +60,16 @@ def _lead(study: Study, results: Sequence[ArmResult], ranked: Sequence[ArmResult
     if len(ranked) == 1:
         return lines[0], []
     kinds = [verdict(result.words) for result in ranked]
+    base = only_base(results)
+    against = f"compared with {base}" if base else "compared with another, each with its own,"
     if len(set(kinds)) == 1 and kinds[0] in ("better", "worse"):
-        first = f"{'Both' if len(ranked) == 2 else f'All {len(ranked)}'} arms compared with {study.reference} are {kinds[0]}."
-        return f"{first} {'Best' if kinds[0] == 'better' else 'Least so'}: {lines[0]}", lines[1:]
+        first = f"{'Both' if len(ranked) == 2 else f'All {len(ranked)}'} arms {against} are {kinds[0]}."
+        best = "Best" if kinds[0] == "better" else "Least so"
+        return f"{first} {best if base else 'First'}: {lines[0]}", lines[1:]
     counts = [(kinds.count("better"), "better"), (kinds.count("zero"), "about equal"), (kinds.count("worse"), "worse")]
     said = [f"{count} {'is' if count == 1 else 'are'} {words}" for count, words in counts if count]
-    return f"Of {len(ranked)} arms compared with {study.reference}, {numbers.listed(said)}. Best: {lines[0]}", lines[1:]
+    best = "Best" if base else "First"
+    return f"Of {len(ranked)} arms {against.rstrip(',')}, {numbers.listed(said)}. {best}: {lines[0]}", lines[1:]
 
 
 def evidence(seeds: OverSeeds, interval: Interval | None) -> str:
@@ -86,10 +95,11 @@ def compared_words(arm: str, other: str, seeds: OverSeeds, interval: Interval | 
     gain = seeds.mean or 0.0
     kind = verdict(seeds.words)
     if kind in ("better", "worse"):
-        said = f"{arm} is {kind} than {other} by {numbers.fixed(abs(gain), 3)} nats a token"
+        said = f"{arm} is {kind} than {other} by {numbers.fixed(abs(gain), 3)} {WORDS[seeds.unit]}"
     else:
         noise = "between seeds" if abs(gain) <= seeds.noise else "over documents"
-        said = f"{arm} and {other} are about equal: the difference, {numbers.signed(gain, 3)} nats a token, is inside the noise {noise}"
+        shown = f"{numbers.signed(gain, 3)} {WORDS[seeds.unit]}"
+        said = f"{arm} and {other} are about equal: the difference, {shown}, is inside the noise {noise}"
     return f"{said} ({evidence(seeds, interval)})"
 
 
@@ -105,15 +115,23 @@ def _pair_sentence(pair: Control) -> str:
     return f"At equal {numbers.listed(list(pair.axes))}, {compared_words(pair.arm, pair.control, pair.seeds, pair.pairing.interval)}."
 
 
-def _crossing_sentences(crossings: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
-    """Where arms overtake the reference, or fall behind it, for good: one sentence each way."""
+SIDES = {"before": ", before the first pass over its text ends", "after": ", after the first pass over its text", "inside": "", None: ""}
+
+
+def _crossing_sentences(compared: Sequence[ArmResult]) -> list[str]:
+    """Where arms overtake the one they are compared with, or fall behind it, for good: one sentence each way and for each such arm."""
+    where: dict[tuple[str, bool], list[str]] = {}
+    for result in compared:
+        crossed = result.crossing
+        if crossed and crossed.tokens is not None:
+            said = f"{result.name} at about {numbers.human(crossed.tokens)} tokens{SIDES[crossed.side]}"
+            where.setdefault((result.against, bool(crossed.ahead)), []).append(said)
     found = []
-    for verb, better in (("overtaking", True), ("falling behind", False)):
-        where = [f"{arm} at about {numbers.human(at)} tokens" for arm, (at, end) in crossings.items() if (end > 0) == better]
-        if where:
-            more = [f"{len(where) - MOST} more"] if len(where) > MOST else []
-            found.append(f"During training, {verb} {reference} for good: {numbers.listed(where[:MOST] + more, MOST + 1)}.")
-    return found
+    for (base, ahead), said in sorted(where.items(), key=lambda item: not item[0][1]):
+        more = [f"{len(said) - MOST} more"] if len(said) > MOST else []
+        verb = "overtaking" if ahead else "falling behind"
+        found.append(f"During training, {verb} {base} for good: {numbers.listed(said[:MOST] + more, MOST + 1)}.")
+    return _first(found, "such sentences")
 
 
 def _floors(below: Mapping[str, bool | None]) -> list[str]:

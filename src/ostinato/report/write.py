@@ -23,13 +23,16 @@ from ostinato.ledger.settings import other_settings, schedule_words, settings
 from ostinato.report import courses as course
 from ostinato.report import numbers
 from ostinato.report.controls import control_table, controls
+from ostinato.report.costs import costs_table
 from ostinato.report.looks import COLOURS
 from ostinato.report.machines import machines, run_table
 from ostinato.report.page import asset, environment, table_html
 from ostinato.report.panels import panels
 from ostinato.report.plan import application_table, budget_line, cost_table, matched_table
 from ostinato.report.results import STATE_WORDS, results_rows
+from ostinato.report.says import says
 from ostinato.report.sentences import answer
+from ostinato.report.units import WORDS, only_base, unit_of
 from ostinato.schedule import draw_svg
 from ostinato.store import RunFolder, Store, study_hash
 from ostinato.store.studies import folder_name
@@ -61,14 +64,20 @@ def page(study: Study, store: Store) -> str:
     planned = _with_extents(plan(study), folders)
     pairs = controls(results, folders, store)
     found = course.courses(study, folders)
-    crossed = course.crossings(found, study.reference, results)
+    base = only_base(results)
     script = asset("page.js")
     return environment().get_template("page.html.j2").render(
         study=study,
         version=ostinato.__version__,
         hash=study_hash(study),
         others=[other.name for other in store.study_folder(study.name).versions() if version is None or other.name != version.name],
-        said=answer(study, results, pairs, crossed),
+        said=answer(study, results, pairs),
+        says=says(study, results),
+        base=base,
+        over=base or "the arm that each is compared with",
+        unit=WORDS[unit_of(study)],
+        tokenizers=len({arm.data.tokenizer for arm in study.arms}) > 1,
+        costs=table_html(costs_table(results)),
         strip=_strip(study, results, planned),
         results=results,
         measured=any(result.tokens is not None for result in results),

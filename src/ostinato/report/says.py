@@ -1,0 +1,102 @@
+"""What the study says, question by question, of every arm beside the one that it is compared with: numbers first, in plain words.
+
+Is it better; does it cross, where in tokens, before or after the end of the first pass over its text; how many windows and documents it
+wins; what it costs. What the measurements cannot tell is said too, with what would tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ostinato.analysis import ArmResult, Crossing
+from ostinato.report import numbers
+from ostinato.report.costs import cost_words
+from ostinato.report.results import verdict
+from ostinato.report.sentences import compared_words
+from ostinato.study.records import Study
+
+SHOWN = 6  # arms; the others are folded away
+
+
+@dataclass(frozen=True)
+class Said:
+    """title: the arm and what it is compared with. lines: one sentence a question."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def says(study: Study, results: Sequence[ArmResult]) -> tuple[list[Said], list[Said]]:
+    """(first shown, folded away): what is said of every arm that is compared; the pairs that the study names come first."""
+    compared = [one for one in results if one.seeds and one.seeds.mean is not None]
+    ordered = sorted(compared, key=lambda one: one.arm.against is None)
+    told = [Said(f"{one.name} against {one.against}", tuple(lines(one))) for one in ordered]
+    return told[:SHOWN], told[SHOWN:]
+
+
+def lines(result: ArmResult) -> list[str]:
+    """One sentence a question, of an arm that is compared."""
+    pairing, seeds = result.pairing, result.seeds
+    at = "" if result.gain_final else f", at {numbers.human(result.gain_tokens)} tokens, before the end of training"
+    better = f"{compared_words(result.name, str(result.against), seeds, pairing.interval)}{at}."
+    won = f"{pairing.documents_won:,} of {numbers.several(pairing.documents, 'document')} won."
+    if pairing.windows:
+        won = f"{pairing.windows_won:,} of {numbers.several(pairing.windows, 'window')} and {won}"
+    return [better, crossing_words(result), won, f"Cost: {cost_words(result)}."]
+
+
+def crossing_words(result: ArmResult) -> str:
+    """Whether and where the gain changes its sign for good, and on which side of the end of the first pass over the text."""
+    crossed = result.crossing
+    if crossed is None:
+        return f"No crossing can be told: it trains on another number of tokens than {result.against}."
+    if len(crossed.line) == 1:
+        return "Whether it crossed cannot be told: one point is measured in both. `every` in evaluate measures more."
+    if crossed.tokens is None or crossed.between is None:
+        return _never(crossed)
+    low, high = crossed.between
+    verb, then, now = ("overtakes", "behind", "ahead") if crossed.ahead else ("falls behind", "ahead", "behind")
+    said = f"At about {numbers.human(crossed.tokens)} tokens it {verb} {result.against} for good: {then} at {numbers.human(low)}, "
+    said += f"{now} at {numbers.human(high)}{_seeds(crossed)}{_first_pass(crossed, result.ledger.tokens)}."
+    if crossed.changes > 1:
+        said += f" The sign changes {crossed.changes} times on the way."
+    if verdict(result.words) == "zero":
+        said += " The difference at the end is inside the noise, and so is this crossing."
+    return said
+
+
+def _never(crossed: Crossing) -> str:
+    gains = [gain for _, gain in crossed.line]
+    where = f"measured point ({len(gains)}, from {numbers.human(crossed.line[0][0])} tokens on)"
+    if all(gain > 0 for gain in gains) or all(gain < 0 for gain in gains):
+        return f"No crossing: {'ahead' if crossed.ahead else 'behind'} at every {where}."
+    if not any(gains):
+        return f"No crossing: level at every {where}."
+    return f"No crossing: {'never behind' if max(gains) > 0 else 'never ahead'} at a {where}."
+
+
+def _seeds(crossed: Crossing) -> str:
+    """(seeds: 140k to 160k), or in how many of them it crosses."""
+    if len(crossed.by_seed) < 2:
+        return ""
+    own = [at for at in crossed.by_seed.values() if at is not None]
+    if not own:
+        return " (on the mean over seeds; no seed crosses by itself)"
+    span = numbers.human(min(own)) + ("" if min(own) == max(own) else f" to {numbers.human(max(own))}")
+    part = "" if len(own) == len(crossed.by_seed) else f"{len(own)} of {len(crossed.by_seed)} "
+    return f" ({part}seeds: {span})"
+
+
+def _first_pass(crossed: Crossing, tokens: int) -> str:
+    ends = crossed.first_pass_ends
+    if ends is None:
+        return "; where the first pass over its text ends is not known"
+    if ends >= tokens:
+        return f", within the first pass over its text ({numbers.human(ends)} tokens), which training does not finish"
+    if crossed.side == "inside":
+        return (
+            f"; the first pass over its text ends at {numbers.human(ends)}, between the two, so before or after cannot be told: "
+            "measure more often there"
+        )
+    return f", {crossed.side} the end of the first pass over its text (at {numbers.human(ends)})"
