@@ -29,15 +29,17 @@ def outcome(decoder, documents=None):
     return [logits, loss.detach(), *(parameter.grad for parameter in decoder.parameters())]
 
 
-@pytest.mark.parametrize("keys", [{"layers": 3}, LOOP2, {"layers": 3, "inject": "add", "residual_scaling": "effective"}], ids=str)
+@pytest.mark.parametrize("keys", [{"layers": 3}, LOOP2, {"layers": 3, "inject": "add", "residual_scaling": "effective"},
+                                  {"layers": 3, "inject": "linear", "pass_norm": True}], ids=str)  # fmt: skip
 def test_each_layer_once_is_bit_identical_to_no_schedule(small_model, keys):
     plain = outcome(build(small_model(**keys), VOCAB, CONTEXT, 1))
     written = outcome(build(small_model(**keys, schedule=f"1..{keys['layers']}"), VOCAB, CONTEXT, 1))
     assert all(torch.equal(a, b) for a, b in zip(plain, written, strict=True))
 
 
-def test_two_ways_to_write_a_schedule_are_bit_identical(small_model):
-    one, other = (outcome(build(small_model(layers=3, schedule=text), VOCAB, CONTEXT, 1)) for text in ("(1 2)x2 3", "1 2 1..2 3"))
+@pytest.mark.parametrize("keys", [{}, {"inject": "linear", "h0": "noise", "pass_norm": True}], ids=str)
+def test_two_ways_to_write_a_schedule_are_bit_identical(small_model, keys):
+    one, other = (outcome(build(small_model(layers=3, schedule=text, **keys), VOCAB, CONTEXT, 1)) for text in ("(1 2)x2 3", "1 2 1..2 3"))
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -57,7 +59,9 @@ def test_a_tied_stack_is_the_looped_stack(small_model):
 
 @pytest.mark.parametrize("documents", [None, torch.arange(CONTEXT)[None].repeat(2, 1) // 5])
 @pytest.mark.parametrize("keys", [{"schedule": "1..2 1..2"}, {**LOOP2, "schedule": "1..4 2:attn 3:mlp"},
-                                  {"positions": "alibi", "inject": "add", "schedule": "(1..2)x3"}], ids=str)  # fmt: skip
+                                  {"positions": "alibi", "inject": "add", "schedule": "(1..2)x3"},
+                                  {"attn_gate": "channel", "inject": "linear", "h0": "noise", "pass_norm": True, "schedule": "(1..2)x3"}],
+                         ids=str)  # fmt: skip
 def test_activation_checkpointing_changes_no_bit(small_model, keys, documents):
     decoder = build(small_model(**keys, init={"rule": "normal"}), VOCAB, CONTEXT, 1)
     kept = outcome(decoder, documents)
