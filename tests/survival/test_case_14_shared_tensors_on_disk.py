@@ -14,7 +14,8 @@ from ostinato.study.records import Mlp, Model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # of torch, when its compiler is imported
 VOCAB, CONTEXT = 19, 8
-MODEL = Model(layers=("gqa",) * 12, d_model=16, heads=2, mlp=Mlp(hidden=8), schedule="1 1 2..11 11 12", tie={"9..10:attn": "3..4:attn"})
+MODEL = Model(layers=("gqa",) * 12, d_model=16, heads=2, mlp=Mlp(hidden=8), schedule="1 1 2..11 11 12", tie={"9..10:attn": "3..4:attn"},
+              attn_gate="channel", inject="linear", h0="noise", pass_norm=True)  # fmt: skip
 TOKENS = torch.arange(8)[None] % VOCAB
 
 
