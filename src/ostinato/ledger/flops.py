@@ -15,7 +15,8 @@ and know nothing of document masks. A head costs the same tied or untied. Activa
 
 The gated delta rule's state is counted in its recurrent form, whatever form runs it: three products a token and head with the
 E × E state (what the state holds for this key, the rank-one write, the read), 6·E² forward and 18·E² in training; its convolutions and
-the decay work by element and are left out of `published`.
+the decay work by element and are left out of `published`. In chunks of C tokens (model/delta.py) another 24·C·E are done in training and
+not counted, as attention's masked half is not (tested against torch's counter).
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ from ostinato.study.records import Model, Recipe
 
 FLOAT32 = 4
 TOKEN = 8
-DELTA_CHUNK = 64
+DELTA_CHUNK = 32
+"""Tokens of a chunk of the gated delta rule, in model/delta.py."""
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -64,7 +65,7 @@ def optimizer_bytes(rows: list[ParameterRow], recipe: Recipe, model: Model) -> i
     return FLOAT32 * total
 
 
-def application_bytes(model: Model, application: Application, dtype: str) -> int:
+def application_bytes(model: Model, application: Application, context: int, dtype: str) -> int:
     """Bytes a token that the backward pass needs of one application, when nothing is computed again.
 
     dtype: of products and what goes into them; the stream, its norms and rotations stay in float32.
@@ -76,7 +77,7 @@ def application_bytes(model: Model, application: Application, dtype: str) -> int
         if sublayer == "mlp":
             products += model_hidden(model) * (4 if model.mlp.kind == "swiglu" else 2)
         else:
-            kept = _gdn_kept(model) if model.layers[application.layer - 1] == "gdn" else _gqa_kept(model, application.layer)
+            kept = _gdn_kept(model, context) if model.layers[application.layer - 1] == "gdn" else _gqa_kept(model, application.layer)
             products, exact = products + kept[0], exact + kept[1]
     for group in pass_groups(model):
         if model.inject == "linear" and application.index in group.begins:
@@ -96,10 +97,18 @@ def _gqa_kept(model: Model, layer: int) -> tuple[int, int]:
     return 2 * (queries + keys) + value + gated, normed + model.heads
 
 
-def _gdn_kept(model: Model) -> tuple[int, int]:
-    """Projections, convolutions before and after SiLU, normed q and k, output, gate; in float32 one state for every 64 tokens."""
-    inner = model.heads * head_dim(model)
-    return 4 * inner + 6 * inner + 2 * inner + 3 * inner, 4 * model.heads + inner * head_dim(model) // DELTA_CHUNK
+def _gdn_kept(model: Model, context: int) -> tuple[int, int]:
+    """In the dtype of products the six projections, the convolved q, k, v before SiLU, SiLU of the gate, the input of the output projection.
+
+    In float32, over whole chunks of C: normed q and k, the corrections, three C x C matrices a chunk and one state, in the chunked form
+    (model/delta.py); over tokens what the decay and β are made of, and the output before, within and after its norm.
+    """
+    heads, size = model.heads, head_dim(model)
+    inner, chunk = heads * size, min(DELTA_CHUNK, context)
+    chunks = -(-context // chunk)
+    in_chunks = 3 * inner + 3 * chunk * heads + 5 * heads
+    exact = (chunks * chunk * in_chunks + (chunks + 1) * inner * size) // context + 3 * inner + 4 * heads
+    return 4 * inner + 2 * heads + 3 * inner + inner + inner, exact
 
 
 def ends_bytes(model: Model, vocab: int, dtype: str) -> int:
@@ -109,8 +118,14 @@ def ends_bytes(model: Model, vocab: int, dtype: str) -> int:
 
 
 def cast_bytes(used: Iterable[ParameterRow], dtype: str) -> int:
-    """Bytes of the copies of weights that products in another dtype than float32 keep."""
-    return 0 if dtype == "float32" else BYTES[dtype] * sum(row.size for row in used if row.role in ("matrix", "gate"))
+    """Bytes of the copies of weights that are kept: those that products in another dtype than float32 need, and those of a gated delta
+    layer's projections, which are laid one below the other in any dtype."""
+    used = list(used)
+    together = any(row.role == "decay" for row in used)
+    copied = [row for row in used if row.role in ("matrix", "gate")]
+    if dtype == "float32":
+        copied = [row for row in copied if together and row.sublayer == "attn" and not row.name.endswith(".o.weight")]
+    return BYTES[dtype] * sum(row.size for row in copied) + FLOAT32 * sum(row.size for row in used if row.role == "convolution")
 
 
 def memory(
@@ -129,7 +144,7 @@ def memory(
     size = FLOAT32 * sum(row.size for row in rows)
     tokens, dtype = micro_batch_tokens(recipe), recipe.dtype
     kept = [
-        tokens * application_bytes(model, application, dtype) + cast_bytes(tensors, dtype)
+        tokens * application_bytes(model, application, recipe.context, dtype) + cast_bytes(tensors, dtype)
         for application, tensors in zip(applications, used, strict=True)
     ]
     groups = len(pass_groups(model)) if draws_h0(model) else 0  # e beside the noise that the first pass begins with

@@ -35,8 +35,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK = 32
-"""Tokens of a chunk: the fastest of 16, 32 and 64 on one CPU core at heads of 16 and of 64 (benchmarks/delta_speed.py)."""
+from ostinato.ledger.memory import DELTA_CHUNK
+
+CHUNK = DELTA_CHUNK
+"""The fastest of 16, 32 and 64 on one CPU core at heads of 16 and of 64 (benchmarks/delta_speed.py)."""
 UNIT_EPS = 1e-6
 LEAST_BETA = 1e-30
 LOG2_E = 1.4426950408889634
