@@ -52,7 +52,9 @@ def line(*gains):
     return tuple((100 * (place + 1), gain) for place, gain in enumerate(gains))
 
 
-@pytest.mark.parametrize(("ends", "side"), [(250, "inside"), (200, "after"), (150, "after"), (300, "before"), (999, "before"), (None, None)])
+@pytest.mark.parametrize(
+    ("ends", "side"), [(250, "inside"), (200, "after"), (150, "after"), (300, "before"), (999, "before"), (None, None)]
+)
 def test_on_which_side_of_the_first_pass(ends, side):
     found = crossing_of({1: line(-0.2, -0.1, 0.1, 0.2)}, ends)
     assert (found.tokens, found.between, found.side, found.ahead) == (pytest.approx(250), (200, 300), side, True)

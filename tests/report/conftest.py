@@ -37,6 +37,23 @@ def targets_of(documents=30, seed=0):
     )
 
 
+def coarser(targets):
+    """The same documents under another tokenizer: two tokens in one, wherever a document has two left."""
+    document = targets.document
+    first = np.concatenate([[True], document[1:] != document[:-1]])
+    place = np.arange(len(document)) - np.maximum.accumulate(np.where(first, np.arange(len(document)), 0))
+    begins = np.flatnonzero(place % 2 == 0)
+    return SimpleNamespace(
+        id="c" * 64,
+        document=document[begins],
+        position=(place[begins] // 2 + 1).astype(np.int32),
+        token=targets.token[begins],
+        bytes=np.add.reduceat(targets.bytes, begins).astype(np.int32),
+        digest=targets.digest[begins],
+        policy=targets.policy,
+    )
+
+
 def losses_of(targets, level, arm_gain, seed):
     """Losses with a common difficulty of each target, an effect of each document on the gain, and noise of the seed."""
     common = np.random.default_rng(5).gamma(2.0, level / 2.0, len(targets.token))
@@ -45,8 +62,11 @@ def losses_of(targets, level, arm_gain, seed):
     return (common - arm_gain - effect + rng.normal(0, 0.02, len(common)) + 0.004 * (seed - 1.5)).astype(np.float32)
 
 
-def fill(store, study, states=None, gains=None, points=4, targets=None, extra=None):
-    """Write runs of `study`: states gives the state of (arm, seed), default done; `missing` writes nothing."""
+def fill(store, study, states=None, gains=None, points=4, targets=None, others=None, peak=None):
+    """Write runs of `study`: states gives the state of (arm, seed), default done; `missing` writes nothing.
+
+    A gain grows from minus itself to itself, through zero in the middle. others: {arm: its own targets}; peak: {arm: bytes measured}.
+    """
     states, gains, targets = states or {}, BETTER | (gains or {}), targets or targets_of()
     runs = {(arm.name, seed): f"{index:04x}{seed:04x}" * 8 for index, arm in enumerate(study.arms) for seed in arm.seeds}
     version = store.create().study_folder(study.name).write(study, runs)
@@ -62,14 +82,16 @@ def fill(store, study, states=None, gains=None, points=4, targets=None, extra=No
             reached = points if state == "done" else 0 if state in ("failed", "new") else points // 2
             for index in range(1, reached + 1):
                 tokens = ledger.steps * index // points * ledger.tokens_per_step
-                drawn = losses_of(
-                    targets, 3.5 + 0.8 * (points - index) / points, gains.get(arm.name, 0.01) * (2 * index / points - 1), seed
-                )
-                folder.write_losses("validation", tokens, drawn, targets)
-                folder.write_losses("held_out", tokens, np.full_like(drawn, 7.654321), targets)
+                mine = (others or {}).get(arm.name, targets)
+                level = (3.5 + 0.8 * (points - index) / points) * len(targets.token) / len(mine.token)
+                drawn = losses_of(mine, level, gains.get(arm.name, 0.01) * (2 * index / points - 1), seed)
+                folder.write_losses("validation", tokens, drawn, mine)
+                folder.write_losses("held_out", tokens, np.full_like(drawn, 7.654321), mine)
             for step in range(1, ledger.steps * reached // points + 1):
                 folder.append_step({"step": step, "tokens": step * ledger.tokens_per_step, "loss": 6.2 - 2.7 * (step / ledger.steps) ** 0.3,
                                     "lr": 0.02, "grad_norm": 1.0, "seconds": 0.15})  # fmt: skip
+            if arm.name in (peak or {}):
+                folder.write_peak(peak[arm.name], "cpu")
             info = {"error": "the loss is not finite at step 7"} if state == "failed" else {}
             folder.set_status(state, **info)
     store.write_floors(targets.id, "d" * 64, {"unigram": 5.336, "bigram": 3.614})

@@ -17,7 +17,7 @@ from ostinato.study.records import Arm, Study
 TOKENS, FLOPS = "training tokens", "training FLOPs"
 HEADROOM = {NATS: 2.0, BITS: 1.0}  # above the lowest loss; a curve that comes from higher up is cut there
 MOST_MARKS = 4
-SEVERAL = "the arm compared with"
+SEVERAL = "the other arm"  # that each arm is compared with
 
 
 def panels(study: Study, results: Sequence[ArmResult], found: Sequence[course.Course], plan: Plan) -> dict[str, str]:

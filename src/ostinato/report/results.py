@@ -57,13 +57,18 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
         Column("seeds", "runs that are finished, of those asked for"),
         Column("nats a token", f"{text} loss: sum of nats over all targets and seeds, divided by their number"),
         Column("bits a byte", "the same sum in bits, divided by the bytes of the targets", spare=2),
-        Column("perplexity", f"exp of nats a token; comparable only under the same tokenizer and windows ({windows})", terminal=False),
+        Column(
+            "perplexity",
+            f"exp of nats a token; comparable only under the same tokenizer and windows ({windows})",
+            terminal=False,
+            page=not units,
+        ),
         Column(
             "gain",
             f"{whose} nats a token minus the arm's, on the same targets, mean over seeds: positive is better"
             + ("; with another tokenizer bits a byte, on the same documents" if units else ""),
         ),
-        Column("95% over documents", "interval of the gain; the document is the unit"),
+        Column("95% over documents", "interval of the gain; the document is the unit", spare=0 if base else 1),
         Column("by seed", f"the gain of each seed, paired with the same seed of the {other}", terminal=False),
         Column("windows won", "blocks of consecutive targets on which the arm's loss is lower, of all", spare=3),
         Column("documents won", "documents on which the arm's loss is lower, of all", spare=1),
