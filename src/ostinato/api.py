@@ -116,13 +116,17 @@ class Study:
         jobs: int | None = None,
         device: str = "auto",
         compiled: bool = False,
+        track: Iterable[str] | None = None,
         console: Console | None = None,
     ) -> Outcome:
-        """Train and measure every run that is due; runs that are done are found and kept. Ctrl-C saves and stops."""
+        """Train and measure every run that is due; runs that are done are found and kept. Ctrl-C saves and stops.
+
+        track: also draw the curves with these trackers, as ["wandb", "trackio"] (None: those of $OSTINATO_TRACK).
+        """
         from ostinato.launch import run_study
 
         chosen = {"arms": list(arms) if arms else None, "seeds": list(seeds) if seeds else None}
-        return run_study(self.record, self.store, **chosen, jobs=jobs, device=device, compiled=compiled, console=console)
+        return run_study(self.record, self.store, **chosen, jobs=jobs, device=device, compiled=compiled, track=track, console=console)
 
     def results(self, part: str = "validation") -> Results:
         """The paired table of what has been measured so far; failed and missing runs are in it.

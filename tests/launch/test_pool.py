@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from ostinato.launch import pool, run_study
+from ostinato.launch import run as launch_run
 from ostinato.launch.process import gpu_names, worker_environment
 
 
@@ -24,12 +25,15 @@ class Pretend:
     at_once = 0
     alive: ClassVar[set] = set()
 
-    def __init__(self, job, study, store, device, compiled, gpu, environment):
+    def __init__(self, job, study, store, device, compiled, gpu, environment, track):
         self.job, self.gpu, self.started, self.began_at = job, gpu, time.time(), 0.0
         self.left, self.asked = Pretend.looks, False
         Pretend.begun.append(job.name)
         Pretend.alive.add(job.name)
         Pretend.at_once = max(Pretend.at_once, len(Pretend.alive))
+
+    def notices(self):
+        return [f"a tracker: offline, look {self.left}", "a tracker: kept here"]
 
     def progress(self):
         return {"tokens": 640, "loss": 3.0, "tokens_per_s": 100.0, "seconds_left": 1.0}
@@ -71,6 +75,31 @@ def test_the_reference_then_the_longest_and_never_more_than_asked(tiny, store, c
     assert not outcome.failed and not outcome.interrupted and "all 3 runs done" in console.file.getvalue()
     version = store.study_folder("tiny").version(tiny())
     assert set(version.runs) == {("plain", 1), ("plain", 2), ("twice", 1), ("later", 1)}
+
+
+def test_what_is_said_of_trackers_is_shown_once(tiny, store, console, monkeypatch):
+    monkeypatch.delenv("OSTINATO_TRACK", raising=False)
+    outcome = run_study(tiny(), store, jobs=1, console=console)
+    shown = console.file.getvalue()
+    assert shown.count("a tracker: kept here") == 1 and shown.count("look") == 2
+    assert "plain, seed 1: a tracker: kept here" in shown and "--track" not in outcome.command
+
+
+def test_trackers_reach_the_workers_and_the_command_that_goes_on(tiny, store, console, monkeypatch):
+    seen, genuine = [], Pretend.__init__
+
+    def begin(self, *given):
+        seen.append(given[-1])
+        genuine(self, *given)
+
+    monkeypatch.setattr(Pretend, "__init__", begin)
+    monkeypatch.setattr(launch_run, "installed", lambda names, told: tuple(names))
+    outcome = run_study(tiny(), store, console=console, track=["trackio,wandb"])
+    assert seen == [("trackio", "wandb")] * 3 and outcome.command.endswith("--track trackio --track wandb")
+    assert "trackio; Weights & Biases" in console.file.getvalue()
+    monkeypatch.setenv("OSTINATO_TRACK", "wandb")
+    other = run_study(tiny(tokens=1920), store, console=console)
+    assert seen[-1] == ("wandb",) and "--track" not in other.command, "the variable is still there when the command is given again"
 
 
 def test_one_failure_does_not_stop_the_others(tiny, store, console):

@@ -21,6 +21,10 @@ def register(app: typer.Typer) -> None:
         jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time (default: one a core, or one a GPU).")] = None,
         device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
         compiled: Annotated[bool, typer.Option("--compile", help="Run models through torch.compile (GPU).")] = False,
+        track: Annotated[
+            list[str] | None,
+            typer.Option("--track", metavar="NAME", help="Also draw curves in wandb or trackio; may be repeated (or set OSTINATO_TRACK)."),
+        ] = None,
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
@@ -31,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
         loaded = Study.load(study, size=size, store=store)
         console = Console(stderr=as_json, highlight=False)
-        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, device=device, compiled=compiled, console=console)
+        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, device=device, compiled=compiled, track=track or None, console=console)
         if outcome.interrupted:
             raise typer.Exit(130)
         results = loaded.results()

@@ -42,7 +42,8 @@ class Outcome:
 
 @dataclass
 class Pool:
-    """One launch. chosen: every run that was asked for; slots: how many at a time; gpus: as CUDA_VISIBLE_DEVICES names them."""
+    """One launch. chosen: every run that was asked for; slots: how many at a time; gpus: as CUDA_VISIBLE_DEVICES names them;
+    track: names of trackers."""
 
     study: Study
     store: Store
@@ -55,6 +56,7 @@ class Pool:
     on_update: Callable[[StudyView], None] | None
     workers: list[Worker] = field(default_factory=list)
     ended: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # fingerprint -> (state, error)
+    track: tuple[str, ...] = ()
     interrupts: int = 0
     speeds: list[float] = field(default_factory=list)
 
@@ -68,6 +70,7 @@ class Pool:
         self.heard = -SIGNAL_SECONDS
         self.elsewhere: list[Job] = []
         waiting = {job.fingerprint for job in self.queue}
+        self.noticed: set[str] = set()
         self.ended |= {job.fingerprint: ("reused", None) for job in self.chosen if job.fingerprint not in waiting}
 
     # --- the loop
@@ -103,7 +106,7 @@ class Pool:
             else:
                 taken = [worker.gpu for worker in self.workers]
                 gpu = min(self.gpus, key=taken.count) if self.gpus else None
-                self.workers.append(Worker(job, self.study, self.store, self.device, self.compiled, gpu, self.environment))
+                self.workers.append(Worker(job, self.study, self.store, self.device, self.compiled, gpu, self.environment, self.track))
 
     def _look_elsewhere(self) -> None:
         if not self.elsewhere or time.monotonic() - self.looked < ELSEWHERE_SECONDS:
@@ -118,6 +121,7 @@ class Pool:
         """Take note of the workers that have ended."""
         for worker in list(self.workers):
             ending = worker.ending()
+            self._notice(worker)
             if ending is None:
                 continue
             self.workers.remove(worker)
@@ -133,6 +137,13 @@ class Pool:
                 self.speeds.append((job.work - worker.began_at) / max(1e-9, time.time() - worker.started))
             self.ended[job.fingerprint] = (ending, error)
             self.display.run_ended(job, ending, error)
+
+    def _notice(self, worker: Worker) -> None:
+        """Show what is said of trackers, the same thing once."""
+        for line in worker.notices():
+            if line not in self.noticed:
+                self.noticed.add(line)
+                self.display.message(f"{worker.job.name}: {line}")
 
     # --- stopping
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ _LIBRARY_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 class Worker:
     """A process that works on one job. It is in a session of its own, so that Ctrl-C reaches the launcher alone.
 
-    environment: what `store.environment` says of the launcher, whose command and folder are the user's.
+    environment: what `store.environment` says of the launcher, whose command and folder are the user's.  track: names of trackers.
     """
 
-    def __init__(self, job: Job, study: Study, store: Store, device: str, compiled: bool, gpu: str | None, environment: dict[str, Any]):
+    def __init__(self, job: Job, study: Study, store: Store, device: str, compiled: bool, gpu: str | None, environment: dict[str, Any],
+                 track: Sequence[str] = ()):  # fmt: skip
         self.job, self.gpu, self.started = job, gpu, time.time()
         self.began_at = job.work_done(int(job.folder.progress().get("tokens") or 0))
         folder = job.folder
@@ -41,10 +43,12 @@ class Worker:
             "evaluation": folder.evaluation, "prepared": str(job.prepared.path.absolute()), "cache": str(job.prepared.cache.absolute()),
             "device": device, "compiled": compiled, "evaluate": study.evaluate.model_dump(mode="json"),
             "checkpoints": study.checkpoints.model_dump(mode="json"), "resolved": resolved(job, study),
-            "environment": environment,
+            "environment": environment, "track": list(track),
             "given": {"study": study.name, "size": study.size, "arm": job.arm.name, "seed": job.seed,
                       "file": study.path, "text": study.given},
         }  # fmt: skip
+        self._heard = 0
+        folder.notices_path.unlink(missing_ok=True)
         path = folder.path / "request.json"
         write_atomic(path, json.dumps(request, indent=1))
         with open(folder.log_path, "a", encoding="utf-8") as log:
@@ -61,6 +65,15 @@ class Worker:
         except FileNotFoundError:
             return {}
         return self.job.folder.progress()
+
+    def notices(self) -> list[str]:
+        """What was said of its trackers since this was last asked."""
+        try:
+            lines = self.job.folder.notices_path.read_text(encoding="utf-8").split("\n")[:-1]
+        except FileNotFoundError:
+            return []
+        heard, self._heard = self._heard, len(lines)
+        return lines[heard:]
 
     def ending(self) -> str | None:
         """None while it runs; then done, failed, stopped or busy. A worker that was killed has failed, unless it was asked to stop."""

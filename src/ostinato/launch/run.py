@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from ostinato.launch.jobs import all_jobs, prepare_texts, select, write_floors
 from ostinato.launch.pool import Outcome, Pool
 from ostinato.launch.process import gpu_names
 from ostinato.launch.progress import Display
+from ostinato.launch.track import asked, installed, places
 from ostinato.launch.view import StudyView
 from ostinato.store import Store, usable_cores
 from ostinato.store.environment import DEVICES
@@ -36,6 +37,7 @@ def run_study(
     jobs: int | None = None,
     device: str = "auto",
     compiled: bool = False,
+    track: Iterable[str] | None = None,
     console: Console | None = None,
     on_update: Callable[[StudyView], None] | None = None,
 ) -> Outcome:
@@ -43,10 +45,11 @@ def run_study(
 
     arms, seeds: only these (contingent arms run only when named). jobs: runs at a time (default: one a core, or one a GPU).
     device: auto, cpu or cuda. compiled: through torch.compile, on a GPU. console: where progress is shown (None: standard output).
+    track: trackers by name, `wandb` or `trackio` (None: those of $OSTINATO_TRACK); TensorBoard has the curves wherever it is installed.
     on_update: told of the state about five times a second.
     Raises StudyError, DataError or StoreError before anything runs; a run that fails is in the outcome, with its error.
     """
-    gpu = gpu_names(device)
+    trackers, gpu = asked(track), gpu_names(device)
     if device not in DEVICES:
         raise StudyError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
     if not gpu and (device == "cuda" or compiled):
@@ -58,10 +61,14 @@ def run_study(
         chosen = select(everything, arms, seeds)
         store.create().study_folder(study.name).write(study, {(job.arm.name, job.seed): job.fingerprint for job in everything})
         write_floors(chosen, store, study.evaluate, progress)
-    pool = Pool(study, store, chosen, jobs or len(gpu) or usable_cores(), device, compiled, gpu, display, on_update)
+    pool = Pool(study, store, chosen, jobs or len(gpu) or usable_cores(), device, compiled, gpu, display, on_update,
+                track=installed(trackers, display.message))  # fmt: skip
+    if pool.due and (where := places(pool.track, store.root / "runs")):
+        display.message(f"curves: {where}")
     with display.running(), pool.signals():
         pool.run()
     extra = ([] if device == "auto" else ["--device", device]) + (["--compile"] if compiled else [])
+    extra += [part for name in (trackers if track is not None else ()) for part in ("--track", name)]
     outcome = pool.outcome(shlex.join(_command(study, store, arms, seeds) + extra))
     display.ended(outcome)
     return outcome

@@ -17,6 +17,7 @@ from typing import Any
 
 from ostinato.errors import OstinatoError, StoreError
 from ostinato.launch.codes import BUSY, DONE, FAILED, STOPPED, THREADS
+from ostinato.launch.feed import Feed, noticed
 from ostinato.store import RunFolder
 
 LOCK_SECONDS = 10.0
@@ -78,7 +79,10 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     from ostinato.train import RunRequest, train
 
     wanted = RunRequest(arm, request["resolved"]["seed"], evaluate, Checkpoints.model_validate(request["checkpoints"]))
-    return train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop, threads=THREADS)
+    trackers = [lambda steps_done, name=name: Feed(name, folder.path / "request.json") for name in request["track"]]
+    with noticed(folder.notices_path):
+        return train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop, threads=THREADS,
+                     trackers=trackers)  # fmt: skip
 
 
 def _record_failure(folder: RunFolder, error: str) -> None:

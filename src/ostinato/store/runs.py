@@ -184,6 +184,11 @@ class RunFolder:
         return self.path / "tensorboard"
 
     @property
+    def notices_path(self) -> Path:
+        """What a person should know of the run's trackers, one line each."""
+        return self.path / "notices.txt"
+
+    @property
     def log_path(self) -> Path:
         """What the worker process printed."""
         return self.path / "log.txt"

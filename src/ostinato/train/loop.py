@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ostinato.data import Prepared
 from ostinato.store.runs import RunFolder
 from ostinato.train.evaluation import Evaluations
 from ostinato.train.machine import choose
 from ostinato.train.session import RunRequest, Session
+from ostinato.train.trackers import Opener
 from ostinato.train.trainer import StepRecord
 
 SAFETY_SECONDS = 60.0
@@ -17,11 +18,12 @@ SAFETY_SECONDS = 60.0
 
 def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device: str = "auto", stop: Callable[[], bool] | None = None,
           on_step: Callable[[StepRecord], None] | None = None, threads: int | None = None, compiled: bool = False,
-          safety_seconds: float = SAFETY_SECONDS, tensorboard: bool = True) -> str:  # fmt: skip
+          safety_seconds: float = SAFETY_SECONDS, tensorboard: bool = True, trackers: Sequence[Opener] = ()) -> str:  # fmt: skip
     """Bring a run to its end, or to the step at which `stop()` says so; returns "done" or "stopped".
 
     stop: asked between steps; a checkpoint is saved before the return.  on_step: told of every new step.  threads: of the CPU
     (None: as torch has them); results are bit-equal only with the same number.  safety_seconds: between checkpoints by the clock.
+    tensorboard: draw curves there, where it is installed.  trackers: where else; none of them can hurt the run.
     Raises TrainingError when loss or gradient is not finite, StoreError when a checkpoint cannot be saved, a folder is in use or
     holds losses of other targets; the folder then says "failed" and why, and the newest complete checkpoint stays.
     """
@@ -32,7 +34,7 @@ def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device:
             return "done"
         folder.set_status("running")
         try:
-            session = Session(request, prepared, folder, evaluations, machine, safety_seconds, tensorboard)
+            session = Session(request, prepared, folder, evaluations, machine, safety_seconds, tensorboard, trackers)
             with contextlib.closing(session):
                 state = session.work(stop or (lambda: False), on_step or (lambda record: None))
             tokens = session.steps.tokens if state == "done" else session.trainer.tokens

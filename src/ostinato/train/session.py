@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -25,12 +25,12 @@ from ostinato.store.runs import RunFolder
 from ostinato.study.points import points
 from ostinato.study.records import Arm, Checkpoints, Evaluate
 from ostinato.train import checkpoints
-from ostinato.train.board import Board
 from ostinato.train.evaluation import Evaluations
 from ostinato.train.groups import rows as group_rows
 from ostinato.train.groups import table
 from ostinato.train.machine import Machine
 from ostinato.train.peak import Peak
+from ostinato.train.trackers import Opener, Trackers, tensorboard
 from ostinato.train.trainer import StepRecord, Trainer
 
 log = logging.getLogger("ostinato")
@@ -59,7 +59,8 @@ class Session:
         evaluations: Evaluations,
         machine: Machine,
         safety_seconds: float,
-        tensorboard: bool,
+        board: bool,
+        trackers: Sequence[Opener] = (),
     ):
         self.request, self.folder, self.evaluations, self.machine = request, folder, evaluations, machine
         self.safety_seconds, self.root = safety_seconds, folder.checkpoints_path
@@ -73,7 +74,8 @@ class Session:
         checkpoints.sweep(self.root)
         self.frontier = self._frontier()
         self.logged = dict(zip(*(folder.steps().column(name).to_pylist() for name in ("step", "loss")), strict=True))
-        self.board = Board(folder.tensorboard_path, tensorboard and self.frontier < self.steps.steps, self.frontier)
+        boards = tensorboard(folder.tensorboard_path) if board and self.frontier < self.steps.steps else []
+        self.trackers = Trackers([*boards, *trackers], self.frontier)
 
     def work(self, stop: Callable[[], bool], on_step: Callable[[StepRecord], None]) -> str:
         """Reach every goal; "done" or "stopped"."""
@@ -95,7 +97,7 @@ class Session:
 
     def close(self) -> None:
         """Let go of what is open."""
-        self.board.close()
+        self.trackers.close()
 
     # --- where to begin
 
@@ -133,7 +135,7 @@ class Session:
         if record.step > self.frontier:
             self.frontier = record.step
             self.folder.append_step(record.row())
-            self.board.step(record, self._tokens_per_s())
+            self.trackers.step(record, self._tokens_per_s())
             if record.tokens in self.save_points:
                 self._save("point")
             on_step(record)
@@ -164,7 +166,7 @@ class Session:
             began = time.monotonic()
             nats = self.evaluations.measure(self.trainer.decoder, tokens, lambda share: self._write_progress(measuring=(share, began)))
             if nats is not None:
-                self.board.validation(nats, self.trainer.step_number)
+                self.trackers.validation(nats, self.trainer.step_number)
 
     # --- what is written
 
