@@ -116,8 +116,6 @@ def test_report_check_query_generate_list_draw(folder):
         (("run", "quickstart", "--device", "tpu"), "auto, cpu, cuda"),
         (("run", "quickstart", "--compile"), "GPU"),
         (("run", "ilr"), "hub"),
-        (("run", "hybrid", "--size", "desk"), "--arm 'GQA baseline'"),
-        (("run", "hybrid", "--arm", "GDN 2:1"), "cannot run yet"),
     ],
 )
 def test_a_mistake_is_a_message_with_a_way_out(words, said, tmp_path):

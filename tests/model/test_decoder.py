@@ -189,11 +189,6 @@ def test_a_model_that_was_never_initialised_shows_it(small_model):
     assert Decoder(small_model(), VOCAB, CONTEXT)(TOKENS).isnan().all()
 
 
-def test_layers_that_can_be_planned_but_not_run(small_model):
-    with pytest.raises(OstinatoError, match=r"layers of kind gdn[\s\S]*cannot run yet"):
-        build(small_model(layers="1 x (gdn gdn gqa)"), VOCAB, CONTEXT, 1)
-
-
 @pytest.mark.parametrize("keys, name", [({"head_dim": 5}, "pairs"), ({**LOOP2, "d_model": 16}, "first 32 channels")])
 def test_shapes_that_cannot_be(small_model, keys, name):
     with pytest.raises(OstinatoError, match=name):

@@ -60,18 +60,9 @@ def test_every_tensor_once(name, optimizer):
 
 
 def test_convolutions_decays_and_gates_of_a_gated_delta_layer():
-    """Such a layer cannot run yet; its tensors, from the ledger, are grouped all the same."""
     model = Model.model_validate(with_family({"d_model": 32, "heads": 2, "layers": ["gdn", "gqa"]}))
     rows = inventory(model, VOCAB, CONTEXT)
-    module = torch.nn.Module()
-    for row in rows:
-        parent, *_, leaf = module, *row.name.split(".")
-        for part in row.name.split(".")[:-1]:
-            if part not in parent._modules:
-                parent.add_module(part, torch.nn.Module())
-            parent = parent._modules[part]
-        parent.register_parameter(leaf, torch.nn.Parameter(torch.zeros(row.shape)))
-    groups = groups_of(module, model, Recipe())
+    groups = groups_of(build(model, VOCAB, CONTEXT, seed=1), model, Recipe())
     assert sorted(name for group in groups for name in group.names) == sorted(row.name for row in rows)
     kinds = {name: group.kind for group in groups for name in group.names}
     assert {kinds[f"layers.1.attn.{name}_conv.weight"] for name in "qkv"} == {"adamw"}

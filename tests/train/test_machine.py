@@ -45,6 +45,13 @@ def test_the_line_names_device_dtype_attention_kernels_and_threads(make_trainer)
         assert part in line
 
 
+@pytest.mark.parametrize(("layers", "said"), [(("gdn",), "; gated delta rule torch (not on CUDA); "),
+                                             (("gdn", "gqa"), "; attention causal; gated delta rule torch (not on CUDA); ")])  # fmt: skip
+def test_the_line_names_the_gated_delta_rule(make_trainer, small_arm, layers, said):
+    trainer = make_trainer(small_arm(model={"layers": layers, "heads": 2}))
+    assert said in trainer.machine.line(trainer.decoder, 16, False, trainer.optimizers.kernels)
+
+
 def test_attention_is_named_by_window(make_trainer, small_arm):
     trainer = make_trainer(small_arm(model={"layers": 2, "windows": {"pattern": "SL", "short": 4}}))
     assert attention(trainer.decoder, 16, False) == "masked for windows of 4, causal for the whole context"

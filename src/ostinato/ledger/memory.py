@@ -98,7 +98,7 @@ def _gqa_kept(model: Model, layer: int) -> tuple[int, int]:
 
 
 def _gdn_kept(model: Model, context: int) -> tuple[int, int]:
-    """In the dtype of products the six projections, the convolved q, k, v before SiLU, SiLU of the gate, the input of the output projection.
+    """In the dtype of products six projections, the convolved q, k, v before SiLU, SiLU of the gate, the input of the output projection.
 
     In float32, over whole chunks of C: normed q and k, the corrections, three C x C matrices a chunk and one state, in the chunked form
     (model/delta.py); over tokens what the decay and β are made of, and the output before, within and after its norm.

@@ -291,13 +291,13 @@ class Decoder(nn.Module):
         masks = Masks(self.backend, queries=length, device=device, dtype=self.product_dtype, head_dim=head_dim(model),
                       documents_BT=documents_BT, alibi=model.heads if model.positions == "alibi" else 0)  # fmt: skip
         if cache is None:
-            for window in self._windows_of_attention():  # here, so that none is made within a compiled or a repeated part
+            for window in self.attention_windows():  # here, so that none is made within a compiled or a repeated part
                 masks.of(window, length)
         angles = None
         if model.positions == "rope":
             angles = rotation(torch.arange(start, start + length, device=device), model.heads, head_dim(model), model.rope_base, self.dtype)
         if not self._logged:
-            names = {window or "the whole context": masks.choose(window, length) for window in self._windows_of_attention()}
+            names = {window or "the whole context": masks.choose(window, length) for window in self.attention_windows()}
             if names:
                 log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
             if "gdn" in model.layers:
@@ -310,7 +310,7 @@ class Decoder(nn.Module):
             spans = Spans.of(documents_BT, CONVOLUTION_WIDTH, self.product_dtype)
         return masks, angles, spans
 
-    def _windows_of_attention(self) -> list[int | None]:
+    def attention_windows(self) -> list[int | None]:
         """Each window once, in the order of the layers with attention."""
         return list(dict.fromkeys(window for i, window in self.windows.items() if self.model.layers[i - 1] != "gdn"))
 

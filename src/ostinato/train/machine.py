@@ -16,6 +16,7 @@ import torch
 
 from ostinato.errors import TrainingError
 from ostinato.model.decoder import Decoder
+from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.masks import Masks
 from ostinato.store.environment import DEVICES
 from ostinato.study.derive import head_dim
@@ -57,11 +58,11 @@ class Machine:
             torch.utils.deterministic.fill_uninitialized_memory = fill
 
     def line(self, decoder: Decoder, context: int, document_mask: bool, kernels: str) -> str:
-        """One line for the log: device, number format, attention, optimizer kernels, threads, determinism."""
+        """One line for the log: device, number format, token mixers, optimizer kernels, threads, determinism."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} of {os.cpu_count()} threads"
         repeats = "bit for bit repeatable" if self.deterministic else "repeatable up to rounding (table gradients, attention backward)"
         compiled = ", compiled" if self.compiled else ""
-        return (f"{self.device} ({name}), products in {self.dtype}{compiled}; attention {attention(decoder, context, document_mask)}; "
+        return (f"{self.device} ({name}), products in {self.dtype}{compiled}; {mixers(decoder, context, document_mask)}; "
                 f"{kernels}; {repeats}")  # fmt: skip
 
 
@@ -82,13 +83,22 @@ def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Mach
     return Machine(torch.device(found), dtype, threads or torch.get_num_threads(), compiled)
 
 
+def mixers(decoder: Decoder, context: int, document_mask: bool) -> str:
+    """How the model's token mixers are computed in training: attention, the gated delta rule, or both."""
+    found = [f"attention {attention(decoder, context, document_mask)}"] if "gqa" in decoder.model.layers else []
+    if "gdn" in decoder.model.layers:
+        backend, why = choose_delta(decoder.delta_backend, decoder.embedding.weight.device)
+        found.append(f"gated delta rule {backend} ({why})")
+    return "; ".join(found)
+
+
 def attention(decoder: Decoder, context: int, document_mask: bool) -> str:
     """Which attention backend each window of the model gets in training."""
     documents = torch.zeros(1, context, dtype=torch.int64, device=decoder.embedding.weight.device) if document_mask else None
     masks = Masks(decoder.backend, queries=context, device=decoder.embedding.weight.device, dtype=decoder.product_dtype,
                   head_dim=head_dim(decoder.model), documents_BT=documents,
                   alibi=decoder.model.heads if decoder.model.positions == "alibi" else 0)  # fmt: skip
-    names = {window: masks.choose(window, context) for window in decoder.windows.values()}
+    names = {window: masks.choose(window, context) for window in decoder.attention_windows()}
     if len(set(names.values())) == 1:
         return next(iter(names.values()))
     return ", ".join(f"{name} for {f'windows of {window}' if window else 'the whole context'}" for window, name in names.items())
