@@ -67,6 +67,11 @@ SWITCHES = {
     "loop2 recurrent": {"family": "loop2", "layers": 4, "heads": 4, "windows": {"pattern": "SSSL", "short": 3}, "pass_norm": True,
                         "mlp": {"hidden": None, "ratio": 1}, "schedule": "1 (2..3)x2 4", "inject": "linear", "h0": "noise",
                         "attn_gate": "channel"},
+    "gated delta rule": {"layers": "2 x gdn"},
+    "gated delta rule, narrow heads": {"layers": "2 x gdn", "heads": 3, "head_dim": 3, "norm": {"weight": False, "eps": 0.01}},
+    "hybrid, super-blocks": {"layers": "gdn gqa gdn", "schedule": "(1..2)x2 3:attn 3", "qk_norm": "weight", "inject": "add"},
+    "hybrid, windows and scalars": {"layers": "gqa gdn", "windows": {"pattern": "S", "short": 2}, "application_scalars": True},
+    "tied recurrence": {"layers": "gdn gqa gdn", "tie": {"3:attn": "1:attn"}, "schedule": "1..3 3:attn"},
     "loop2": {"family": "loop2", "layers": 4, "heads": 4, "windows": {"pattern": "SSSL", "short": 3}, "mlp": {"hidden": None, "ratio": 1},
               "schedule": "1..4 1..4:attn", "bigram_table": 13},
 }  # fmt: skip
@@ -96,13 +101,15 @@ def test_every_switch(small_model, small_decoder, switch):
     agree(small_decoder(small_model(**SWITCHES[switch])))
 
 
-@pytest.mark.parametrize("switch", ["llama", "alibi in windows", "learned positions", "bigram table, normed", "loop2", "gate a channel",
+@pytest.mark.parametrize("switch", ["llama", "alibi in windows", "learned positions", "bigram table, normed", "gated delta rule",
+                                    "hybrid, super-blocks", "tied recurrence", "loop2", "gate a channel",
                                     "linear injection of a core", "loop2 recurrent"])
 def test_document_masking(small_model, small_decoder, switch):
     agree(small_decoder(small_model(**SWITCHES[switch])), DOCUMENTS)
 
 
-@pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "injection", "linear injection of a core", "loop2 recurrent",
+@pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "hybrid, super-blocks", "injection",
+                                    "linear injection of a core", "loop2 recurrent",
                                     "linear injection, two groups"])
 def test_activation_checkpointing(small_model, small_decoder, switch):
     decoder = small_decoder(small_model(**SWITCHES[switch]))
@@ -113,13 +120,14 @@ def test_activation_checkpointing(small_model, small_decoder, switch):
 @st.composite
 def models(draw):
     """Any combination of switches, small."""
-    layers = draw(st.integers(1, 3))
+    kinds = draw(st.lists(st.sampled_from(["gqa", "gqa", "gdn"]), min_size=1, max_size=3))
+    layers = len(kinds)
     place = st.tuples(st.integers(1, layers), st.sampled_from(["", ":attn", ":mlp"]))
     heads = draw(st.sampled_from([1, 2, 3, 4]))
     times = draw(st.sampled_from([1, 1, 2, 3]))
     places = draw(st.lists(place, min_size=1, max_size=4 if times == 1 else 2)) * times
     keys = {
-        "layers": layers,
+        "layers": kinds,
         "d_model": 32,
         "heads": heads,
         "head_dim": draw(st.sampled_from([2, 6])),
@@ -146,7 +154,7 @@ def models(draw):
     except ScheduleError:  # then a study is refused that has either of these
         keys |= {"inject": "add", "pass_norm": False}
     if layers > 1 and draw(st.booleans()):
-        part = draw(st.sampled_from(["attn", "mlp"]))
+        part = draw(st.sampled_from(["attn", "mlp"] if kinds[0] == kinds[-1] else ["mlp"]))
         keys["tie"] = {f"{layers}:{part}": f"1:{part}"}
     return keys
 

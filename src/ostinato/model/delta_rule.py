@@ -60,7 +60,8 @@ def choose(backend: DeltaBackend, device: torch.device) -> tuple[Literal["torch"
 @functools.cache
 def fla_installed() -> bool:
     """Whether flash-linear-attention can be imported; looked up once, because every application asks."""
-    return importlib.util.find_spec("fla") is not None
+    found = importlib.util.find_spec("fla")
+    return found is not None and found.origin is not None  # a folder that happens to be called fla has no origin
 
 
 def recurrent(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tensor, beta_BTH: Tensor, starts_BT: Tensor | None,
