@@ -32,6 +32,7 @@ from ostinato.report.plan import application_table, budget_line, cost_table, mat
 from ostinato.report.results import STATE_WORDS, results_rows
 from ostinato.report.says import says
 from ostinato.report.sentences import answer
+from ostinato.report.sweeps import sweep_tables
 from ostinato.report.units import WORDS, only_base, unit_of
 from ostinato.schedule import draw_svg
 from ostinato.store import RunFolder, Store, study_hash
@@ -77,6 +78,7 @@ def page(study: Study, store: Store) -> str:
         over=base or "the arm that each is compared with",
         unit=WORDS[unit_of(study)],
         tokenizers=len({arm.data.tokenizer for arm in study.arms}) > 1,
+        sweeps=[table_html(table) for table in sweep_tables(results, unit_of(study))],
         costs=table_html(costs_table(results)),
         strip=_strip(study, results, planned),
         results=results,
