@@ -76,7 +76,7 @@ def _batches(source: pa.MemoryMappedFile) -> Iterator[Any]:
     yield stream.schema
     yield from stream
     end = source.size()
-    if end < 4 or source.read_at(4, end - 4) != b"\0\0\0\0":  # a stream that was cut off between two batches reads like a whole one
+    if end < 8 or source.read_at(8, end - 8) != b"\xff\xff\xff\xff\0\0\0\0":  # a stream that was cut off between two batches reads like a whole one
         raise pa.ArrowInvalid("it has no end mark")
 
 

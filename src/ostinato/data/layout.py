@@ -89,13 +89,15 @@ def _walk(folder: Path) -> tuple[list[str], Counter[str]]:
                     if entry.name.startswith("."):
                         continue
                     path = f"{here}/{entry.name}" if here else entry.name
-                    if entry.is_dir():
-                        pending.append(path)
-                    elif kind_of(entry.name)[0] is None:
-                        others[os.path.splitext(entry.name)[1] or entry.name] += entry.is_file()
-                    elif entry.is_file():
-                        files.append(path)
-                    elif entry.is_symlink():
+                    known = kind_of(entry.name)[0] is not None
+                    if not _leads_nowhere(entry):
+                        if entry.is_dir():
+                            pending.append(path)
+                        elif known and entry.is_file():
+                            files.append(path)
+                        else:
+                            others[os.path.splitext(entry.name)[1] or entry.name] += entry.is_file()
+                    elif known:
                         raise DataError(
                             f"{folder / path} is a link to nothing, or to itself",
                             "every file of a corpus is there",
@@ -107,6 +109,14 @@ def _walk(folder: Path) -> tuple[list[str], Counter[str]]:
             ) from None
     files.sort(key=lambda path: path.split("/"))
     return files, +others
+
+
+def _leads_nowhere(entry: os.DirEntry) -> bool:
+    """Whether it is a link to what is not there, or to itself."""
+    try:
+        return entry.is_symlink() and not os.path.exists(entry.path)
+    except OSError:
+        return True
 
 
 def _one_kind(folder: Path, files: list[str], others: Counter[str]) -> tuple[str, list[str], Counter[str]]:
