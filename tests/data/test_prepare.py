@@ -272,3 +272,67 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     assert default_cache() == tmp_path
     monkeypatch.delenv("OSTINATO_CACHE")
     assert default_cache() == Path.home() / ".cache" / "ostinato"
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("after", [1, 3, 6])
+def test_a_preparation_that_is_killed_while_encoding_goes_on(corpus, contiguous, cache, make, monkeypatch, given, after):
+    """Nothing that was flushed is encoded again, the tokenizer is not trained again, and the result is that of an unbroken preparation."""
+    encode, prepare_module = sys.modules["ostinato.data.encode"], sys.modules["ostinato.data.prepare"]
+    monkeypatch.setattr(encode, "BATCH_BYTES", 4000)
+    monkeypatch.setattr(encode, "COMMIT_BYTES", 9000)
+    keys = {"tokenizer": Tokenizer(file=str(contiguous.path / "tokenizer.json"))} if given else {}
+    real, seen = encode._finished, []
+
+    def finished(batch, *others):
+        if len(seen) == after:
+            raise Killed
+        seen.append(len(batch.texts))
+        return real(batch, *others)
+
+    monkeypatch.setattr(encode, "_finished", finished)
+    with pytest.raises(Killed):
+        make(corpus, cache, packing="contiguous", **keys)
+    work = next((cache / "work").iterdir())
+    kept = json.loads((work / "state.json").read_text())["encode"]["documents"] if (work / "state.json").exists() else 0
+    assert kept == sum(seen[: after // 3 * 3]) and (kept > 0) == (after >= 3)
+    for name in ("stream", "encoded"):
+        with open(work / name, "ab") as torn:
+            torn.write(b"torn")
+    after, again = -1, []
+    monkeypatch.setattr(encode, "_finished", lambda batch, *others: again.append(len(batch.texts)) or real(batch, *others))
+    monkeypatch.setattr(prepare_module, "train", lambda *_: pytest.fail("trained again"))
+    prepared = make(corpus, cache, packing="contiguous", **keys)
+    assert sum(again) == 200 - kept and not list((cache / "work").iterdir())
+    assert prepared.text_fingerprint == contiguous.text_fingerprint or given
+    for part in PARTS:
+        assert (prepared.tokens(part) == contiguous.tokens(part)).all() and prepared.manifest["parts"][part] == contiguous.manifest[
+            "parts"
+        ][part]
+    assert prepared.manifest["policies"] == contiguous.manifest["policies"]
+    assert prepared.manifest["corpus"]["text_sha256"] == contiguous.manifest["corpus"]["text_sha256"]
+
+
+def test_what_was_done_of_another_text_is_not_used(tmp_path, cache, write_jsonl, texts, make, monkeypatch):
+    """A corpus whose identity is remembered wrongly is noticed when its documents are read again."""
+    encode = sys.modules["ostinato.data.encode"]
+    monkeypatch.setattr(encode, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(encode, "BATCH_BYTES", 4000)
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", texts(60))
+    tokenizer = Tokenizer(file=str(make(corpus, tmp_path / "other").path / "tokenizer.json"))
+    distribute = sys.modules["ostinato.data.prepare"].distribute
+    monkeypatch.setattr(sys.modules["ostinato.data.prepare"], "distribute", lambda *_: (_ for _ in ()).throw(Killed()))
+    with pytest.raises(Killed):
+        make(corpus, cache, tokenizer=tokenizer)
+    monkeypatch.setattr(sys.modules["ostinato.data.prepare"], "distribute", distribute)
+    work = next((cache / "work").iterdir())
+    records = bytearray((work / "documents").read_bytes())
+    records[30 * 24] ^= 1
+    (work / "documents").write_bytes(records)
+    with pytest.raises(DataError, match="changed while it was being read"):
+        make(corpus, cache, tokenizer=tokenizer)
+    assert make(corpus, cache, tokenizer=tokenizer).manifest["policies"]["counts"]["documents"] == 60
