@@ -191,6 +191,14 @@ def list_studies() -> list[dict[str, Any]]:
     return [{"study": name, "about": about} for name, about in shipped().items()]
 
 
+def corpora() -> dict[str, str]:
+    """The corpora that have a name: those that are made here, and ready names for data sets on the hub; with what they are."""
+    from ostinato.data.python_docs import NAMES
+    from ostinato.study.ready import READY
+
+    return NAMES | {name: ready.about for name, ready in READY.items()}
+
+
 def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:
     """Every run in the store: fingerprint, arm, seed, state, tokens; by study, arm and seed."""
     rows = []

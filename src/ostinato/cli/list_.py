@@ -35,4 +35,7 @@ def register(app: typer.Typer) -> None:
         table = Table(*rows[0], box=None)
         for row in rows:
             table.add_row(*[Text("" if value is None else str(value)) for value in row.values()])
-        Console(highlight=False).print(table)
+        console = Console(highlight=False)
+        console.print(table)
+        if not runs:
+            console.print(Text(f"\ncorpora by name: {', '.join(api.corpora())}"), soft_wrap=True)

@@ -44,24 +44,30 @@ class Display:
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[Callable[[str, int, int], None]]:
-        """While the text is prepared; yields the function that is told (stage, done, total)."""
-        seen: set[str] = set()
+        """While the text is prepared; yields the function that is told (stage, done, total); what follows a colon in a stage may change."""
+        since: dict[str, tuple[float, int]] = {}
+        said: dict[str, float] = {}
+
+        def words(stage: str, done: int, total: int) -> str:
+            began, first = since.setdefault(stage.partition(": ")[0], (time.monotonic(), done))
+            seconds = time.monotonic() - began
+            left = seconds * (total - done) / (done - first) if done > first and seconds > 3 else None
+            share = f" {done / total:.0%}" if total > 1 else ""
+            return f"{stage}{share}{f', {duration(left)} left' if left and total > 1 else ''}"
+
         if not self.live_here:
 
             def line(stage: str, done: int, total: int) -> None:
-                if stage not in seen:
-                    seen.add(stage)
-                    self.message(f"preparing the text: {stage}")
+                name, now = stage.partition(": ")[0], time.monotonic()
+                text = words(stage, done, total)
+                if now - said.get(name, -LINE_SECONDS) >= LINE_SECONDS:
+                    self.message(f"preparing the text: {name if name not in said else text}")
+                    said[name] = now
 
             yield line
             return
         with self.console.status("preparing the text") as status:
-
-            def show(stage: str, done: int, total: int) -> None:
-                share = f" {done / total:.0%}" if total > 1 else ""
-                status.update(escape(f"preparing the text: {stage}{share}"))
-
-            yield show
+            yield lambda stage, done, total: status.update(escape(f"preparing the text: {words(stage, done, total)}"))
 
     def found(self, reused: Sequence[Job], due: Sequence[Job], slots: int) -> None:
         """What there is to do, and what was found done already."""
