@@ -51,7 +51,7 @@ class Feed:
         try:
             self._ended(self.process.wait(max(0.1, until - time.monotonic())))
         except subprocess.TimeoutExpired:
-            notices.warning("%s: still sending what it has, beside all else and for a minute at most", self.title)
+            notices.warning("%s: still sending what it has, beside all else and for five minutes at most", self.title)
 
     def _send(self) -> None:
         while self._unsent:

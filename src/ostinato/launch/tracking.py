@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 SAID = 4  # exit code, as in codes.py: it gave up, and said so
-START_SECONDS, CALL_SECONDS, FINISH_SECONDS = 120.0, 60.0, 60.0
-REACH_SECONDS = 3.0
+START_SECONDS, CALL_SECONDS, FINISH_SECONDS = 120.0, 60.0, 300.0  # nobody waits for them
+REACH_SECONDS, ANSWER_SECONDS = 3.0, 30.0
 END = None
 
 
@@ -59,7 +59,7 @@ class Wandb:
         import wandb
 
         os.environ.setdefault("WANDB_DIR", str(run.folder))
-        settings = wandb.Settings(console="off", init_timeout=START_SECONDS / 2)
+        settings = wandb.Settings(console="off", init_timeout=ANSWER_SECONDS)
         known = {"project": run.project("WANDB_PROJECT"), "id": run.fingerprint[:16], "name": run.name, "group": run.arm,
                  "config": run.config, "settings": settings}  # fmt: skip
         why = unreachable(wandb.setup().settings)
