@@ -290,3 +290,25 @@ def test_the_commented_lines_of_the_template_work_too(tmp_path):
 def test_an_arm_may_say_what_it_is_compared_with(study):
     loaded = study("  x: {against: twice}\n  y: {against: x}\n  z: {against: null}\n")
     assert bases(loaded) == {"twice": "plain", "x": "twice", "y": "x", "z": "plain"}, "a chain is fine"
+
+
+def test_ready_names_set_what_they_stand_for_and_a_study_may_say_otherwise(tmp_path):
+    def load(data):
+        path = tmp_path / "study.yaml"
+        path.write_text(f"data: {data}\nmodel: {{layers: 2, d_model: 32, heads: 2}}\narms: {{plain: {{}}}}\n")
+        return load_study(path)
+
+    study = load("{corpus: babylm-2026-strict}")
+    assert (study.arms[0].data.corpus, study.arms[0].data.join, study.arms[0].data.field) == ("babylm-2026-strict", 4096, "text")
+    assert load("{corpus: babylm-2026-strict, join: none}").arms[0].data.join is None
+    assert load("{corpus: fineweb-edu, config: sample-100BT, most: 2G}").arms[0].data.config == "sample-100BT"
+    study = load("{corpus: fineweb-edu}")
+    assert study.arms[0].data.config == "sample-10BT" and any("10 billion tokens" in warning for warning in study.warnings)
+    assert not any("streamed" in warning for warning in load("{corpus: fineweb-edu, most: 2G}").warnings)
+    assert load("{corpus: someone/else@v1, split: test}").arms[0].data.corpus == "someone/else@v1"
+    with pytest.raises(StudyError, match=r"no corpus 'fineweb_edu'(.|\n)*fineweb-edu"):
+        load("{corpus: fineweb_edu}")
+    with pytest.raises(StudyError, match="most"):
+        load("{corpus: python-docs, max_bytes: 2G}")
+    (idle,) = [warning for warning in load("{corpus: python-docs, join: 100}").warnings if "data.join" in warning]
+    assert "does nothing" in idle

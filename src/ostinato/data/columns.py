@@ -75,8 +75,8 @@ def _batches(source: pa.MemoryMappedFile) -> Iterator[Any]:
     stream = pa.ipc.open_stream(source)
     yield stream.schema
     yield from stream
-    end = source.size()
-    if end < 8 or source.read_at(8, end - 8) != b"\xff\xff\xff\xff\0\0\0\0":  # a stream that was cut off between two batches reads like a whole one
+    end = source.size()  # a stream that was cut between two batches reads like a whole one
+    if end < 8 or source.read_at(8, end - 8) != b"\xff\xff\xff\xff\0\0\0\0":
         raise pa.ArrowInvalid("it has no end mark")
 
 

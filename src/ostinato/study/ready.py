@@ -18,11 +18,12 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 
 @dataclass(frozen=True)
 class Ready:
-    """A data set on the hub. keys: what of `data` the name sets, unless the study does."""
+    """A data set on the hub. keys: what of `data` the name sets, unless the study does; large: how much there is, if it is a great deal."""
 
     id: str
     about: str
     keys: dict[str, Any]
+    large: str = ""
 
 
 READY = {
@@ -35,11 +36,13 @@ READY = {
         "HuggingFaceFW/fineweb-edu",
         "educational web pages, the sample of 10 billion GPT-2 tokens",
         {"config": "sample-10BT", "field": "text"},
+        "10 billion tokens",
     ),
     "climbmix": Ready(
         "karpathy/climbmix-400b-shuffle",
         "web pages in a mixture found by search, shuffled; 400 billion tokens, so bound it, as most: 2G",
         {"field": "text"},
+        "400 billion tokens",
     ),
 }
 

@@ -148,6 +148,9 @@ def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> 
                     arms=(arm,),
                 )
             )
+    large = READY[data["corpus"]].large if data.get("corpus") in READY else ""
+    if large and data.get("most") is None:
+        found.warnings.append(f"corpus {data['corpus']} has {large}, and all of it is streamed: `most: 2G` streams the first 2 GB of text")
     tokenizer = data.get("tokenizer") or {}
     if tokenizer.get("file") is not None:
         data["tokenizer"] = {**tokenizer, "file": str((base / expanded(tokenizer["file"])).absolute())}
