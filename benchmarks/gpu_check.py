@@ -7,8 +7,12 @@
 3. Muon's step, bfloat16 inside, against the float32 step on the CPU (direction of the update: cosine above 0.99).
 4. A tiny run: trained to its end, and once more with a stop in the middle; the largest difference of their losses is printed.
 5. loop2's base at paper size: seconds of a micro-batch, tokens a second, peak memory beside the ledger's estimate, eager and compiled.
+6. The gated delta rule: in chunks and, where it is installed, by flash-linear-attention, against the token-by-token twin in float64 on the
+   CPU: outputs, last state and every gradient, in float32 and bfloat16, with and without documents (1e-4 and 2% of the values' scale;
+   fla's float32 goes through TF32 products: 1%).
+7. hybrid's `Recursive 2:1` at paper size, a few steps by each backend: seconds, tokens a second, peak memory, the loss of each.
 
-Ends with exit code 1 when a bound is broken. It has not been run on a GPU yet: no figure of it is quoted anywhere.
+Ends with exit code 1 when a bound is broken. It has not been run on a GPU yet, nor has fla: no figure of it is quoted anywhere.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,9 @@ import torch
 from ostinato.data import prepare
 from ostinato.ledger.plan import plan
 from ostinato.model.decoder import Decoder, build
+from ostinato.model.delta_rule import fla_installed, gated_delta_rule
+from ostinato.model.naive_delta import delta_rule as naive
+from ostinato.model.spans import Spans
 from ostinato.store import Store
 from ostinato.study import load_study, run_fingerprint
 from ostinato.study.records import Checkpoints, Data, Evaluate, Model, Tokenizer, Windows
@@ -38,6 +46,7 @@ ARMS = {
     "windows": (Model(**SHAPE, windows=Windows(pattern="SL", short=65)), False),
     "alibi": (Model(**SHAPE, positions="alibi"), False),
     "documents": (Model(**SHAPE), True),
+    "hybrid": (Model(**SHAPE | {"layers": ("gdn", "gqa") * 2}), True),
     "loop2": (Model(family="loop2", **SHAPE, windows=Windows(pattern="SSSL", short=65), bigram_table=1024), True),
 }
 
@@ -133,6 +142,83 @@ def paper_size() -> dict[str, Any]:
     return found
 
 
+def delta() -> dict[str, Any]:
+    """Part 6."""
+    batch, length, heads, size = 2, 150, 2, 64
+    draw = torch.Generator().manual_seed(0)
+    exact = [torch.randn(batch, length, heads, size, generator=draw, dtype=torch.float64) for _ in range(3)]
+    exact.append(-2 * torch.rand(batch, length, heads, generator=draw, dtype=torch.float64))
+    exact.append(torch.rand(batch, length, heads, generator=draw, dtype=torch.float64))
+    exact.append(torch.randn(batch, heads, size, size, generator=draw, dtype=torch.float64))
+    ids = (torch.rand(batch, length, generator=draw) < 0.05).cumsum(1)
+    found = {}
+    for documents in (None, ids):
+        rows = (torch.zeros_like(ids) if documents is None else documents).tolist()
+        true = with_gradients(lambda *given, rows=rows: by_twin(*given, rows), exact)
+        for backend in ("torch", "fla") if fla_installed() else ("torch",):
+            for dtype in (torch.float32, torch.bfloat16):
+                given = [part.to("cuda", dtype if i < 3 else torch.float32) for i, part in enumerate(exact)]
+                spans = None if documents is None else Spans.of(documents.cuda(), 4, dtype)
+
+                def rule(q, k, v, g, beta, state, spans=spans, backend=backend):
+                    return gated_delta_rule(q, k, v, g, beta, spans=spans, initial_state=state, final=True, backend=backend)
+
+                off = [((one.double().cpu() - other).abs().max() / other.abs().max()).item()
+                       for one, other in zip(with_gradients(rule, given), true, strict=True)]  # fmt: skip
+                bound = 0.02 if dtype == torch.bfloat16 else 1e-2 if backend == "fla" else 1e-4
+                name = f"{backend} {str(dtype)[6:]}{'' if documents is None else ', documents'}"
+                found[name] = {"outputs": off[0], "state": off[1], "gradients": max(off[2:]), "ok": max(off) < bound}
+    return found
+
+
+def with_gradients(rule: Callable, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Outputs, last state, and the gradients of q, k, v, g, beta and the first state, of a fixed function of both."""
+    leaves = [part.detach().clone().requires_grad_() for part in given]
+    out, state = rule(*leaves)
+    loss = (out.double().sin().sum() + state.double().sin().sum())
+    return [out.detach(), state.detach(), *torch.autograd.grad(loss, leaves)]
+
+
+def by_twin(q, k, v, g, beta, state, documents: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The naive twin, row by row and head by head."""
+    rows, states = [], []
+    for b, numbers in enumerate(documents):
+        heads = [naive(*(part[b, :, h] for part in (q, k, v, g, beta)), numbers, state[b, h]) for h in range(q.shape[2])]
+        rows.append(torch.stack([out for out, _ in heads], 1))
+        states.append(torch.stack([last for _, last in heads]))
+    return torch.stack(rows), torch.stack(states)
+
+
+def hybrid() -> dict[str, Any]:
+    """Part 7."""
+    ledger = next(ledger for ledger in plan(load_study("hybrid")).ledgers if ledger.arm.name == "Recursive 2:1")
+    arm, found = ledger.arm, {}
+    tokens = torch.randint(0, ledger.vocab, (4, arm.recipe.context + 1), device="cuda")
+    for backend in ("torch", "fla") if fla_installed() else ("torch",):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        decoder = build(arm.model, ledger.vocab, arm.recipe.context, 42, "cuda", compute_dtype=torch.bfloat16, delta_backend=backend)
+        optimizer = torch.optim.AdamW(decoder.parameters(), lr=1e-3)
+        times, losses = [], []
+        for _ in range(6):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            loss = decoder.loss_sum(tokens[:, :-1], tokens[:, 1:]) / tokens[:, 1:].numel()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+            losses.append(loss.item())
+        seconds = sorted(times[2:])[len(times[2:]) // 2]
+        found[backend] = {"seconds": seconds, "tokens/s": tokens[:, 1:].numel() / seconds, "losses": losses,
+                          "peak GiB": torch.cuda.max_memory_allocated() / 2**30, "ok": losses[-1] < losses[0]}  # fmt: skip
+        del decoder, optimizer
+    if "fla" in found:
+        found["fla"]["ok"] &= abs(found["fla"]["losses"][0] - found["torch"]["losses"][0]) < 0.01 * found["torch"]["losses"][0]
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
@@ -142,11 +228,13 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         results = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "forward": forwards(), "muon": muon(),
-                   "run": tiny_run(Path(folder)), "loop2 base": paper_size()}  # fmt: skip
+                   "run": tiny_run(Path(folder)), "loop2 base": paper_size(), "delta": delta(),
+                   "hybrid": hybrid()}  # fmt: skip
     print(json.dumps(results, indent=1))
     if wanted.json:
         wanted.json.write_text(json.dumps(results, indent=1))
-    parts = [*results["forward"].values(), results["muon"], results["run"], *results["loop2 base"].values()]
+    parts = [*results["forward"].values(), results["muon"], results["run"], *results["loop2 base"].values(), *results["delta"].values(),
+             *results["hybrid"].values()]
     return 0 if all(part["ok"] for part in parts) else 1
 
 

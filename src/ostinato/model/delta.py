@@ -14,9 +14,9 @@ the corrections U that the tokens write solve a triangular system, and everythin
 (I + M)⁻¹ is one batched forward substitution against the identity; its entries are at most about 1 because every step is a
 contraction, while the powers that a repeated squaring would form reach 10⁸ for equal keys. Only the three small products with S are a loop.
 
-Sums of g are differences of running sums, taken only where i ≥ j and before the exponential, so nothing overflows. A running sum is kept
-in two parts, multiples of 1/64 (exact) and the rest (below 1): the digits of a small decay survive beside a decay of -1000, and
-beside the start of a document, which is a decay that leaves exactly nothing.
+Sums of g are differences of running sums. Where i < j they may overflow; those entries are set to 0, and no gradient passes through
+them. A running sum is kept in two parts, multiples of 1/64 (exact) and the rest (small): the digits of a small decay survive beside a
+decay of -1000, and beside the start of a document, which is a decay that leaves exactly nothing.
 
 The backward pass is written by hand (Function below; it cannot be differentiated again). Its loop runs over the chunks in reverse:
 
@@ -27,8 +27,6 @@ Lengths need not be multiples of C. Products are in float32 or better, whatever 
 """
 
 from __future__ import annotations
-
-import functools
 
 import torch
 import torch.nn.functional as F
@@ -86,7 +84,7 @@ class Chunked(torch.autograd.Function):
 
         reads, between = (part * decay for part in torch.bmm(qk, keys.mT).unflatten(1, (2, size)).unbind(1))
         # from the right: for the identity the answer is the same, and half the time of the substitution from the left
-        eye = _eye(size, dtype, qk.device).expand_as(between)
+        eye = torch.eye(size, dtype=dtype, device=qk.device).expand_as(between)
         solved = torch.linalg.solve_triangular(between, eye, upper=False, left=False, unitriangular=True)
 
         far, kept, left = _seen_from_afar(qk, decay, since)
@@ -127,7 +125,7 @@ class Chunked(torch.autograd.Function):
         ):
             after.copy_(now)
             here = torch.bmm(inverse, torch.baddbmm(d_update, kept_key, now))
-            torch.neg(here, out=to)
+            to.copy_(here.neg())
             now = torch.addcmul(d_before, now, remaining).baddbmm_(far_key, here, alpha=-1)
         d_after = d_after.flatten(0, 1)
 
@@ -142,7 +140,7 @@ class Chunked(torch.autograd.Function):
         along_columns = (columns * keys).sum(-1)
         d_sums = along_rows[:, :size] + along_rows[:, size:] - along_columns
         d_sums[:, -1] += (d_after * states[1:].flatten(0, 1)).sum((1, 2))
-        d_g = d_sums @ _ones_below(size, qk.dtype, qk.device)  # every sum that a g is part of
+        d_g = d_sums @ d_sums.new_ones(size, size).tril_()  # every sum that a g is part of
         d_beta = along_columns / beta
 
         rows[:, size:] += columns
@@ -183,13 +181,3 @@ def _seen_from_afar(qk: Tensor, decay: Tensor, since: Tensor) -> tuple[Tensor, T
     """e∘Q and e∘K [N, 2, C, E], f∘K [N, C, E], e_C [N, 1, 1]."""
     size = decay.shape[-1]
     return qk.unflatten(1, (2, size)) * since[:, None, :, None], qk[:, size:] * decay[:, -1].unsqueeze(-1), since[:, -1:, None]
-
-
-@functools.lru_cache(maxsize=32)
-def _eye(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.eye(size, dtype=dtype, device=device)
-
-
-@functools.lru_cache(maxsize=32)
-def _ones_below(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.ones(size, size, dtype=dtype, device=device).tril()

@@ -10,7 +10,6 @@ for is never replaced: when it cannot run, that is an error. `choose` says which
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 from typing import Literal
 
@@ -22,6 +21,7 @@ from ostinato.model.delta import UNIT_EPS, chunked
 from ostinato.model.spans import Spans
 
 DeltaBackend = Literal["auto", "torch", "recurrent", "fla"]
+_FOUND = importlib.util.find_spec("fla")  # looked up once: every application asks
 
 
 def gated_delta_rule(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tensor, beta_BTH: Tensor, *, spans: Spans | None = None,
@@ -57,11 +57,9 @@ def choose(backend: DeltaBackend, device: torch.device) -> tuple[Literal["torch"
     return "torch", "not on CUDA" if not on_gpu else "flash-linear-attention is not installed: pip install ostinato[fla]"
 
 
-@functools.cache
 def fla_installed() -> bool:
-    """Whether flash-linear-attention can be imported; looked up once, because every application asks."""
-    found = importlib.util.find_spec("fla")
-    return found is not None and found.origin is not None  # a folder that happens to be called fla has no origin
+    """Whether flash-linear-attention can be imported."""
+    return _FOUND is not None and _FOUND.origin is not None  # a folder that happens to be called fla has no origin
 
 
 def recurrent(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tensor, beta_BTH: Tensor, starts_BT: Tensor | None,
