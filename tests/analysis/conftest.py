@@ -20,7 +20,7 @@ def store(tmp_path):
 def targets():
     document = np.repeat(np.arange(4), 5)
     return SimpleNamespace(id="t" * 64, document=document, position=np.tile(np.arange(1, 6), 4), token=np.arange(20),
-                           bytes=np.full(20, 3), digest=document.astype(np.uint64), policy="each document alone")  # fmt: skip
+                           bytes=np.full(20, 3), digest=document.astype(np.uint64), row=None, policy="each document alone")  # fmt: skip
 
 
 @pytest.fixture

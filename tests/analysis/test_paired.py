@@ -47,6 +47,13 @@ def test_windows_are_blocks_of_targets_and_the_last_may_be_shorter():
     assert (found.windows, found.windows_won) == (3, 2)
 
 
+def test_windows_are_the_rows_that_were_measured_whatever_the_order_of_targets():
+    row = np.array([0, 1, 0, 1, 1])  # best-fit rows take documents out of order
+    found = paired(np.ones(5), np.array([0.5, 1.2, 0.9, 0.9, 0.8]), np.zeros(5, int), row=row)
+    assert (found.windows, found.windows_won, found.window) == (2, 2, 3)
+    assert paired(np.ones(5), np.array([0.5, 1.9, 0.9, 0.9, 0.8]), np.zeros(5, int), row=row).windows_won == 1
+
+
 def test_equal_runs_are_about_zero_with_every_document_tied():
     losses = np.random.default_rng(0).exponential(size=100)
     found = paired(losses, losses, DOCUMENTS)

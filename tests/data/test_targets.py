@@ -80,6 +80,8 @@ def test_row_targets_are_the_packed_rows_of_training(request, fixture):
     assert (np.diff(starts[found.document] + found.position) > 0).all()
     assert (found.windows[:, 1:][found.where >= 0] == found.token[found.where[found.where >= 0]]).all()
     assert prepared.bos not in found.token and (found.bytes > 0).all()
+    assert all((found.row[found.where[row][found.where[row] >= 0]] == row).all() for row in range(len(packed)))
+    assert targets(prepared, "validation", Evaluate(), 16).row is None
 
 
 def test_bytes_are_those_of_the_text(contiguous):

@@ -33,6 +33,7 @@ def targets_of(documents=30, seed=0):
         token=rng.integers(1, 500, count).astype(np.int32),
         bytes=rng.integers(1, 5, count).astype(np.int32),
         digest=np.repeat(np.arange(documents, dtype=np.uint64) + np.uint64(10), sizes),
+        row=None,
         policy="each document alone, windows of 128 tokens, 64 new targets a window",
     )
 
@@ -50,6 +51,7 @@ def coarser(targets):
         token=targets.token[begins],
         bytes=np.add.reduceat(targets.bytes, begins).astype(np.int32),
         digest=targets.digest[begins],
+        row=None,
         policy=targets.policy,
     )
 

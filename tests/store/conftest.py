@@ -20,6 +20,7 @@ def make_targets(documents=4, each=5, name="t1"):
         token=np.arange(count, dtype=np.int32),
         bytes=np.full(count, 3, dtype=np.int32),
         digest=np.repeat(np.arange(documents, dtype=np.uint64) + np.uint64(10), each),
+        row=None,
         policy="each document alone",
     )
 

@@ -212,3 +212,14 @@ def test_targets_of_an_older_store_are_completed_and_keep_their_id(store, target
     path.write_bytes(b"torn")
     with pytest.raises(StoreError, match="is written anew"):
         store.write_targets(targets)
+
+
+def test_targets_of_rows_keep_their_rows_and_an_older_file_gets_them(store, targets):
+    targets.row = np.arange(len(targets.token), dtype=np.int32) // 5
+    path = store.targets_path / f"{targets.id}.parquet"
+    store.write_targets(targets)
+    assert (store.targets(targets.id).row == targets.row).all()
+    pq.write_table(pq.read_table(path).drop_columns("row"), path)
+    assert store.targets(targets.id).row is None
+    store.write_targets(targets)
+    assert (store.targets(targets.id).row == targets.row).all()

@@ -25,8 +25,8 @@ class Paired:
     """gain and interval: in `unit`, nats a token unless documents are compared (`documents.py`); gain is None when there is no target.
 
     Intervals are over documents, None when fewer than two hold a target.
-    documents_won counts documents whose summed loss is smaller under the arm, documents_tied those with equal sums; windows are blocks of
-    `window` consecutive targets (the last may be shorter).
+    documents_won counts documents whose summed loss is smaller under the arm, documents_tied those with equal sums; windows are the
+    packed rows where rows are measured, else blocks of consecutive targets (the last may be shorter); `window`: targets of a full one.
     """
 
     gain: float | None
@@ -50,9 +50,11 @@ class Paired:
 
 
 def paired(
-    reference: np.ndarray, arm: np.ndarray, document: np.ndarray, target_bytes: np.ndarray | None = None, window: int = WINDOW
+    reference: np.ndarray, arm: np.ndarray, document: np.ndarray, target_bytes: np.ndarray | None = None, window: int = WINDOW,
+    row: np.ndarray | None = None,
 ) -> Paired:
     """reference, arm: [N] nats of the same targets in the same order; document: [N] which document each is in; target_bytes: [N] or None.
+    row: [N] which packed row each is in, or None for windows of `window` targets.
 
     Raises StoreError when the lengths differ.
     """
@@ -65,7 +67,9 @@ def paired(
         return Paired(None, None, None, None, 0, 0, 0, 0, 0, 0, window, gain_in_words(None))
     _, place = np.unique(document, return_inverse=True)
     by_document = np.bincount(place, weights=difference)
-    by_window = np.add.reduceat(difference, np.arange(0, len(difference), window))
+    windows = np.arange(len(difference)) // window if row is None else np.unique(row, return_inverse=True)[1]
+    by_window = np.bincount(windows, weights=difference)
+    window = window if row is None else int(np.bincount(windows).max())
     gain, interval = difference.sum() / len(difference), over_clusters(by_document, np.bincount(place))
     bits, bits_interval = None, None
     if target_bytes is not None:
@@ -104,4 +108,4 @@ def compare(reference: LossTable, arm: LossTable, targets: TargetTable, window: 
     if targets.id != arm.target_id:
         raise StoreError(f"targets {targets.id[:12]} for losses of targets {arm.target_id[:12]}", "losses are read beside their targets",
                          "read the targets by the id that the losses name")  # fmt: skip
-    return paired(reference.losses, arm.losses, targets.document, targets.bytes, window)
+    return paired(reference.losses, arm.losses, targets.document, targets.bytes, window, targets.row)

@@ -59,7 +59,7 @@ def paired_over_seeds(tables: Mapping[int, tuple[LossTable, LossTable]], targets
     tables: {seed: (losses of the reference, losses of the arm)}, one or more, all of `targets`.
     """
     means = [np.mean(np.stack([pair[side].losses for pair in tables.values()]), axis=0, dtype=np.float64) for side in (0, 1)]
-    pairing = paired(means[0], means[1], targets.document, targets.bytes)
+    pairing = paired(means[0], means[1], targets.document, targets.bytes, row=targets.row)
     gains = {}
     for seed, (reference, arm) in tables.items():
         if len(arm.losses):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +40,7 @@ class Targets:
 
     document, position: int32 [N], the document in the part and the place in its tokens (BOS is 0).  token, bytes: int32 [N].
     digest: uint64 [N], of the document's text: the same under every tokenizer, and no part of the id.
+    row: int32 [N], which packed row a target is in (windows: rows), else None; no part of the id either.
     `id` is the sha256 of these, of the text and of `policy`, which states the windows in words.
     `flat` int32 holds the windows one after the other, window w being flat[offsets[w]:offsets[w + 1]], its inputs all but the last;
     `flat_target` int64, alike, holds the index of the target that a token is, or -1 where it is not scored here.
@@ -58,6 +59,7 @@ class Targets:
     flat: np.ndarray
     flat_target: np.ndarray
     offsets: np.ndarray
+    row: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.token)
@@ -177,7 +179,8 @@ def _row_targets(prepared: Prepared, part: str, evaluate: Evaluate, context: int
     identity = np.stack([document, places - starts[document], tokens[counted][order]])
     buffer = f" (buffer {prepared.data.buffer})" if prepared.data.packing == "best-fit" else ""
     policy = f"{ROWS} {context} inputs, packed as in training: {prepared.data.packing}{buffer}; tokens without bytes not scored"
-    return _targets(prepared, part, policy, context, identity, list(tokens.astype(np.int32)), list(index))
+    found = _targets(prepared, part, policy, context, identity, list(tokens.astype(np.int32)), list(index))
+    return replace(found, row=np.nonzero(counted)[0][order].astype(np.int32))
 
 
 def _limit(counts: np.ndarray, order: np.ndarray, most: int | None, what: str) -> np.ndarray:

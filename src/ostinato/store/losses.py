@@ -41,6 +41,7 @@ class TargetTable:
     """document, position, token, bytes: int32 [N] each; `policy` says in words how the windows were cut.
 
     digest: uint64 [N], of the text of each target's document; None in a file that was written before digests were kept.
+    row: int32 [N], which packed row each target is in; None where documents are measured.
     """
 
     id: str
@@ -50,6 +51,7 @@ class TargetTable:
     bytes: np.ndarray
     policy: str
     digest: np.ndarray | None = None
+    row: np.ndarray | None = None
 
 
 def write_losses(path: Path, part: str, tokens: int, losses: np.ndarray, targets: Targets) -> None:
@@ -97,12 +99,15 @@ def rates(sum_nats: float, targets: int, target_bytes: int) -> dict[str, float |
 def write_targets(path: Path, targets: Targets) -> None:
     """Write the identity of the targets unless it is there already (the id is a hash of the content).
 
-    A file without the digests of documents, as older versions wrote them, is written anew with them.
+    A file without the digests of documents or the rows, as older versions wrote them, is written anew with them.
     """
-    if path.exists() and "digest" in read_columns(path, _MEND_TARGETS):
+    more = {"digest"} if targets.row is None else {"digest", "row"}
+    if path.exists() and more <= set(read_columns(path, _MEND_TARGETS)):
         return
     columns = {name: pa.array(np.asarray(getattr(targets, name), dtype=np.int32)) for name in _COLUMNS}
     columns["digest"] = pa.array(np.asarray(targets.digest, dtype=np.uint64))
+    if targets.row is not None:
+        columns["row"] = pa.array(targets.row)
     write_parquet(path, pa.table(columns), {"id": targets.id, "policy": targets.policy})
 
 
@@ -113,5 +118,5 @@ def read_targets(path: Path) -> TargetTable:
     except FileNotFoundError:
         raise StoreError(f"{path} is missing", "losses are read beside the targets they belong to", _MEND_TARGETS) from None
     arrays = {name: table[name].to_numpy() for name in _COLUMNS}
-    digest = table["digest"].to_numpy() if "digest" in table.column_names else None
-    return TargetTable(id=footer["id"], policy=footer["policy"], digest=digest, **arrays)
+    digest, row = (table[name].to_numpy() if name in table.column_names else None for name in ("digest", "row"))
+    return TargetTable(id=footer["id"], policy=footer["policy"], digest=digest, row=row, **arrays)
