@@ -98,6 +98,24 @@ def test_a_linear_injection_begins_as_the_identity_on_e(small_model, family):
     assert not {"layers.1.inject.weight", "layers.1.pass_norm.weight"} & found.keys()
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_gated_delta_layer(small_model, family):
+    """Decays of A in (1, 16), steps from 0.001 to 0.1 spread over both decades, convolutions within ±1/2, matrices as all others."""
+    found = weights(small_model(family=family, layers=("gdn",), heads=256, head_dim=2, d_model=256, mlp={"kind": "swiglu", "hidden": 8}))
+    part = {name.removeprefix("layers.1.attn."): tensor for name, tensor in found.items()}
+    rate, step = part["A_log"].exp(), torch.nn.functional.softplus(part["dt_bias"].double())
+    assert 1 <= rate.min() < 2 and 15 < rate.max() <= 16 and rate.mean().item() == pytest.approx(8.5, abs=1)
+    assert 0.000999 <= step.min() < 0.0015 and 0.07 < step.max() <= 0.1001 and step.log10().mean().item() == pytest.approx(-2, abs=0.15)
+    for name in "qkv":
+        taps = part[f"{name}_conv.weight"]
+        assert taps.shape == (512, 1, 4) and 0.48 < taps.abs().max() <= 0.5
+    std = 0.02 if family == "llama" else 1 / 16
+    for name in "qkvgab":
+        assert part[f"{name}.weight"].std().item() == pytest.approx(std, rel=0.05)
+    assert torch.equal(part["o_norm.weight"], torch.ones(2))
+    assert bool(part["o.weight"].any()) == (family == "llama")
+
+
 @pytest.mark.parametrize("gate, rows", [("head", 2), ("channel", 32)])
 def test_a_gate_of_attention_starts_as_the_matrices_do(small_model, gate, rows):
     normal, published = (weights(small_model(family=family, attn_gate=gate, d_model=256, **LOOP2)) for family in FAMILIES)
