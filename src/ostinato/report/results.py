@@ -70,7 +70,7 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
         ),
         Column("95% over documents", "interval of the gain; the document is the unit", spare=0 if base else 1),
         Column("by seed", f"the gain of each seed, paired with the same seed of the {other}", terminal=False),
-        Column("windows won", "blocks of consecutive targets on which the arm's loss is lower, of all", spare=3),
+        Column("windows won", "packed rows, or blocks of consecutive targets of documents, on which the arm's loss is lower, of all", spare=3),
         Column("documents won", "documents on which the arm's loss is lower, of all", spare=1),
         Column("FLOPs", f"training FLOPs as a multiple of {whose}", spare=4),
         Column("below floors", "lower loss than every simple model of the training text on the same targets", number=False, terminal=False),
