@@ -67,5 +67,7 @@ def test_the_unmatched_axes_that_reviewers_asked_for_are_shown():
     assert any(warning.startswith("injection in some looped arms only") for warning in ilr.warnings)
     hybrid = plan(load_study("hybrid"))
     assert any(warning.startswith("residual scaling at initialisation in some arms only") for warning in hybrid.warnings)
-    assert any("no untied control of equal training FLOPs for Recursive 2:1 and Recursive 3:1" in warning for warning in hybrid.warnings)
+    alone = [warning for warning in hybrid.warnings if warning.startswith("no untied control of equal training FLOPs for")]
+    assert any("Recursive 3:1" in warning and "the nearest, Untied 18," in warning for warning in alone)
+    assert not any("for Recursive 2:1 (" in warning for warning in alone), "Untied 18 and GDN 2:1 longer are its controls"
     assert any("one learning rate" in warning for warning in plan(load_study("quickstart")).warnings)
