@@ -34,6 +34,7 @@ _PACKED = {
 }
 """How files that are no text begin, and what to do. Read as text, they would become U+FFFD and noise."""
 _CHUNK = 1 << 20
+_JSON = json.JSONDecoder(strict=False)  # control characters inside text are text
 
 
 @dataclass
@@ -212,7 +213,7 @@ def json_lines(lines: Iterable[bytes], name: str, fix: Utf8, how: Reading) -> It
 def json_value(text: bytes, where: str, how: Reading, whole: bool = True, unit: str = "line") -> Iterator[bytes]:
     """The field of one JSON object in UTF-8; nothing for null. whole: its end is there."""
     try:
-        row = json.loads(text, strict=False)
+        row = _JSON.decode(text.decode())
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{where}: not JSON ({error})" if whole else f"{where}, the last: cut off ({error})",
