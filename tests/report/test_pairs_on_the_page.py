@@ -242,3 +242,9 @@ def test_first_passes_that_differ_are_marked_one_by_one(tmp_path):
     assert figure.count('class="mark"') == 2 and "first pass of two-again" in figure
     gain = re.search(r'<title id="f-gain-t">.*?</svg>', text, re.DOTALL)[0]
     assert gain.count('class="mark"') == 1 and "first pass ends" in gain, "an arm of another budget has no line there"
+
+
+def test_the_first_sentence_is_about_the_first_pair_that_the_study_names(hybrid):
+    study, store = hybrid
+    lead = answer(study, results_table(study, store)).lead
+    assert lead.startswith("Of 4 pairs, the first arm is better in 3 and worse in 1. First: three-again is better than three by ")

@@ -67,8 +67,8 @@ def _reference(study: Study) -> Arm:
 def _floors(results: Sequence[ArmResult], unit: str) -> list[tuple[str, float]]:
     """Every different floor in `unit`."""
     found = []
-    for name, nats, result in floors_of(results):
-        times = 1.0 if unit == NATS else factor(result, unit)
+    for name, nats, arms in floors_of(results):
+        times = 1.0 if unit == NATS else factor(arms[0], unit)
         if times is not None:
             found.append((name, nats * times))
     return found

@@ -34,16 +34,16 @@ def tone(words: str) -> Tone:
     return {"better": "better", "worse": "worse"}.get(verdict(words), "muted")  # type: ignore[return-value]
 
 
-def floors_of(results: Sequence[ArmResult]) -> list[tuple[str, float, ArmResult]]:
-    """Every different floor as (name, nats per token, an arm it belongs to); the name says which arms when there are several sets."""
+def floors_of(results: Sequence[ArmResult]) -> list[tuple[str, float, list[ArmResult]]]:
+    """Every different floor as (name, nats per token, the arms it belongs to); with several sets the name says the first of these arms."""
     sets: dict[tuple[tuple[str, float], ...], list[ArmResult]] = {}
     for result in results:
         if result.floors:
             sets.setdefault(tuple(result.floors.items()), []).append(result)
     found = []
     for floors, arms in sets.items():
-        whose = "" if len(sets) == 1 else f" ({numbers.listed([arm.name for arm in arms])})"
-        found += [(f"{name} model{whose}", nats, arms[0]) for name, nats in floors]
+        whose = " model" if len(sets) == 1 else f", {arms[0].name}"
+        found += [(f"{name}{whose}", nats, arms) for name, nats in floors]
     return found
 
 
@@ -70,7 +70,7 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
         ),
         Column("95% over documents", "interval of the gain; the document is the unit", spare=0 if base else 1),
         Column("by seed", f"the gain of each seed, paired with the same seed of the {other}", terminal=False),
-        Column("windows won", "packed rows, or blocks of consecutive targets of documents, on which the arm's loss is lower, of all", spare=3),
+        Column("windows won", "rows, or blocks of targets of documents, on which the arm's loss is lower, of all", spare=3),
         Column("documents won", "documents on which the arm's loss is lower, of all", spare=1),
         Column("FLOPs", f"training FLOPs as a multiple of {whose}", spare=4),
         Column("below floors", "lower loss than every simple model of the training text on the same targets", number=False, terminal=False),
@@ -78,7 +78,7 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
         Column("against " + base if base else "in words", number=False),
     )
     rows = [Row(_cells(result, base, units), _kind(result)) for result in results]
-    rows += [Row(_floor_cells(name, nats, arm, len(columns)), "floor") for name, nats, arm in floors_of(results)]
+    rows += [Row(_floor_cells(name, nats, arms, len(columns)), "floor") for name, nats, arms in floors_of(results)]
     over = base or "the arm that each is compared with"
     return Table("results", f"{text.capitalize()} loss and gain over {over}", columns, tuple(rows), tuple(_notes(results)))
 
@@ -167,11 +167,16 @@ def _states(result: ArmResult) -> str:
     return "; ".join(f"seed {', '.join(seeds)}: {state}" for state, seeds in counted.items())
 
 
-def _floor_cells(name: str, nats: float, arm: ArmResult, columns: int) -> tuple[Cell, ...]:
-    sums = arm.sums
+def _floor_cells(name: str, nats: float, arms: Sequence[ArmResult], columns: int) -> tuple[Cell, ...]:
+    sums, whose = arms[0].sums, numbers.listed([arm.name for arm in arms], len(arms))
     bits = nats * sums.targets / (math.log(2) * sums.bytes) if sums.bytes else None
-    cells = [Cell(name, None, "trained on the same text, measured on the same targets"), Cell(""), _measured(nats, "nats a token", False),
-             _measured(bits, "bits a byte", False), _measured(math.exp(nats), "perplexity", False, 2)]  # fmt: skip
+    cells = (
+        Cell(name, None, f"trained on the same text, measured on the same targets as {whose}"),
+        Cell(""),
+        _measured(nats, "nats a token", False),
+        _measured(bits, "bits a byte", False),
+        _measured(math.exp(nats), "perplexity", False, 2),
+    )
     return (*cells, *[Cell("")] * (columns - len(cells) - 1), Cell("a floor"))
 
 

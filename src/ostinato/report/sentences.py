@@ -32,9 +32,10 @@ def answer(study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] 
     by_name = {result.name: result for result in results}
 
     def order(result: ArmResult) -> tuple[bool, bool, float]:
-        """Pairs that the study names first, then equal budgets, then the largest gain."""
-        other_budget = result.ledger.tokens != by_name[result.against].ledger.tokens
-        return result.against == study.reference and only_base(results) is None, other_budget, -result.seeds.mean
+        """Pairs that the study names first, in its order; then equal budgets, then the largest gain."""
+        if result.arm.against is not None and only_base(results) is None:
+            return False, False, float(results.index(result))
+        return True, result.ledger.tokens != by_name[result.against].ledger.tokens, -result.seeds.mean
 
     ranked = sorted(compared, key=order)
     lines = [_arm_sentence(result, by_name[result.against]) for result in ranked]
@@ -60,16 +61,16 @@ def _lead(study: Study, results: Sequence[ArmResult], ranked: Sequence[ArmResult
     if len(ranked) == 1:
         return lines[0], []
     kinds = [verdict(result.words) for result in ranked]
-    base = only_base(results)
-    against = f"compared with {base}" if base else "compared with another, each with its own,"
-    if len(set(kinds)) == 1 and kinds[0] in ("better", "worse"):
-        first = f"{'Both' if len(ranked) == 2 else f'All {len(ranked)}'} arms {against} are {kinds[0]}."
-        best = "Best" if kinds[0] == "better" else "Least so"
-        return f"{first} {best if base else 'First'}: {lines[0]}", lines[1:]
+    base, both = only_base(results), "both" if len(ranked) == 2 else f"all {len(ranked)}"
     counts = [(kinds.count("better"), "better"), (kinds.count("zero"), "about equal"), (kinds.count("worse"), "worse")]
+    if base is None:
+        said = [f"{words} in {both if count == len(ranked) else count}" for count, words in counts if count]
+        return f"Of {len(ranked)} pairs, the first arm is {numbers.listed(said)}. First: {lines[0]}", lines[1:]
+    if len(set(kinds)) == 1 and kinds[0] in ("better", "worse"):
+        best = "Best" if kinds[0] == "better" else "Least so"
+        return f"{both.capitalize()} arms compared with {base} are {kinds[0]}. {best}: {lines[0]}", lines[1:]
     said = [f"{count} {'is' if count == 1 else 'are'} {words}" for count, words in counts if count]
-    best = "Best" if base else "First"
-    return f"Of {len(ranked)} arms {against.rstrip(',')}, {numbers.listed(said)}. {best}: {lines[0]}", lines[1:]
+    return f"Of {len(ranked)} arms compared with {base}, {numbers.listed(said)}. Best: {lines[0]}", lines[1:]
 
 
 def evidence(seeds: OverSeeds, interval: Interval | None) -> str:
