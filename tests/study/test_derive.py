@@ -50,6 +50,12 @@ def test_windows_count_the_query_and_the_last_layer_sees_all():
     assert derive.layer_window(model(windows={"pattern": "S"}), 4, 128) == 128
 
 
+def test_a_gated_delta_layer_has_no_window():
+    mixed = model(layers="gdn gqa gqa", windows={"pattern": "S", "short": 33})
+    assert [derive.layer_window(mixed, layer, 128) for layer in (1, 2, 3)] == [128, 33, 128]
+    assert derive.layer_window(model(layers="gdn gqa", windows={"pattern": "S"}), 1, 128) == 128
+
+
 @pytest.mark.parametrize("layers", [1, 2, 7, 8, 9])
 def test_value_tables_alternate_from_the_last_layer(layers):
     tables = [derive.has_value_table(model(layers=layers, value_embeddings="alternate"), layer) for layer in range(1, layers + 1)]

@@ -53,6 +53,33 @@ def test_a_gate_of_attention_needs_attention(warned):
     assert warned(arms=gated.replace("gdn, gdn", "gdn, gqa")) == []
 
 
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("kv_heads: 1", "kv_heads"), ("qk_norm: weight", "qk_norm"), ("windows: {pattern: SL}", "windows.pattern"),
+     ("positions: alibi", "positions"), ("rope_base: 500", "rope_base")],
+)  # fmt: skip
+def test_what_is_for_attention_needs_attention(warned, key, name):
+    arms = f"{{plain: {{layers: [gdn, gdn], {key}}}}}"
+    assert warned(arms=arms) == [f"model.{name}"]
+    assert warned(arms=arms.replace("gdn, gdn", "gqa, gqa").replace("SL}", "SL, short: 9}")) == []
+
+
+def test_a_short_window_of_a_gated_delta_layer_is_none(warned):
+    short = "{plain: {layers: [gdn, gqa], windows: {pattern: SL, short: 9}}}"
+    assert warned(arms=short) == ["model.windows.short"]
+    assert warned(arms=short.replace("gdn, gqa", "gqa, gdn")) == []
+
+
+def test_positions_of_every_token_need_no_attention(warned):
+    assert warned(arms="{plain: {layers: [gdn, gdn], positions: learned}, none: {layers: [gdn, gdn], positions: none}}") == []
+
+
+def test_what_the_family_sets_was_not_set_here(warned):
+    arms = "{plain: {family: loop2, layers: [gdn, gdn], value_embeddings: none}}"
+    assert warned(arms=arms) == []
+    assert warned(arms=arms.replace("none}", "none, qk_norm: weight}")) == ["model.qk_norm"]
+
+
 def test_one_arm_in_which_it_works_is_enough(warned):
     assert warned(model=", rope_base: 500", arms="{plain: {}, none: {positions: none}}") == []
 

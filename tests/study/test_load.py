@@ -37,6 +37,17 @@ def refused(study, text: str, *parts: str, base: str = BASE) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("depth", ["0", "-3"])
+def test_a_word_or_a_number_out_of_range(study, depth):
+    refused(study, f"  a: {{residual_scaling: {depth}}}\n", f"'{depth}' is out of range", "residual_scaling is more than 0")
+    refused(study, "  a: {residual_scaling: deep}\n", "'deep' is not none, unique or effective, or a number")
+
+
+def test_an_odd_head_is_for_rope_alone_a_hindrance_and_gated_delta_layers_have_none(study):
+    refused(study, "  a: {layers: gqa gdn, heads: 3, head_dim: 5}\n", "rope with heads of 5 channels")
+    assert by_name(study("  a: {layers: 2 x gdn, heads: 3, head_dim: 5}\n"))["a"].model.head_dim == 5
+
+
 def by_name(loaded):
     return {arm.name: arm for arm in loaded.arms}
 

@@ -65,7 +65,7 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
     yield from locate.attempt(lambda: derive.kv_heads(model), "kv_heads", "heads")
     widths = list(locate.attempt(lambda: derive.head_dim(model), "heads", "d_model"))
     yield from widths
-    if not widths and model.positions == "rope" and derive.head_dim(model) % 2:
+    if not widths and model.positions == "rope" and "gqa" in model.layers and derive.head_dim(model) % 2:
         yield locate.problem(
             ("head_dim", "heads", "d_model"),
             f"rope with heads of {derive.head_dim(model)} channels",

@@ -87,9 +87,10 @@ def kv_heads(model: Model) -> int:
 
 
 def layer_window(model: Model, layer: int, context: int) -> int:
-    """Keys that a query of this layer (from 1) may see, itself included; at most the context. The last layer sees it all."""
+    """Keys that a query of this layer (from 1) may see, itself included; at most the context. The last layer sees it all, and so does a
+    gated delta layer, which has no keys."""
     pattern = model.windows.pattern
-    if layer == len(model.layers) or pattern[(layer - 1) % len(pattern)] == "L":
+    if layer == len(model.layers) or pattern[(layer - 1) % len(pattern)] == "L" or model.layers[layer - 1] == "gdn":
         return context
     if model.windows.short is None:
         raise StudyError(

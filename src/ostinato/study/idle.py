@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ostinato.study.derive import draws_h0, layer_window, optimizer_groups, pass_groups
+from ostinato.study.families import DEFAULTS
 from ostinato.study.ready import CORPORA
 from ostinato.study.records import Arm, Data, Init, LrSchedule, Model, Muon, Recipe, Record, Study, Windows
 
@@ -17,6 +18,10 @@ class Rule(NamedTuple):
     record: type[Record]
     works: Callable[[Arm], bool]
     purpose: str
+
+
+def _attends(arm: Arm) -> bool:
+    return "gqa" in arm.model.layers
 
 
 def _short_windows(arm: Arm) -> bool:
@@ -39,12 +44,17 @@ def _repeats(arm: Arm) -> bool:
     return arm.model.inject != "linear" or bool(pass_groups(arm.model))
 
 
+_NO_ATTENTION = "it is for attention, and no layer here is gqa"
 RULES = (
-    Rule("model.rope_base", Model, lambda arm: arm.model.positions == "rope", "it is for positions: rope"),
+    Rule("model.kv_heads", Model, _attends, _NO_ATTENTION),
+    Rule("model.qk_norm", Model, _attends, _NO_ATTENTION),
+    Rule("model.windows.pattern", Windows, _attends, _NO_ATTENTION),
+    Rule("model.positions", Model, lambda arm: _attends(arm) or arm.model.positions in ("none", "learned"), _NO_ATTENTION),
+    Rule("model.rope_base", Model, lambda arm: arm.model.positions == "rope" and _attends(arm), "it is for positions: rope, in attention"),
     Rule("model.windows.short", Windows, _short_windows, "it is for layers whose letter in windows.pattern is S"),
     Rule("model.init.std", Init, lambda arm: arm.model.init.rule == "normal" or arm.model.positions == "learned",
          "init.rule loop2 has scales of its own"),
-    Rule("model.attn_gate", Model, lambda arm: "gqa" in arm.model.layers, "gdn layers have an output gate of their own"),
+    Rule("model.attn_gate", Model, _attends, "gdn layers have an output gate of their own"),
     Rule("model.inject", Model, _repeats, "inject linear is for a repeated group, as (1..4)x2, and no schedule here has one"),
     Rule("model.pass_norm", Model, lambda arm: bool(pass_groups(arm.model)), "no schedule here has a repeated group, as (1..4)x2"),
     Rule("model.h0", Model, lambda arm: draws_h0(arm.model), "it is for inject: linear and a repeated group, as (1..4)x2"),
@@ -62,11 +72,11 @@ RULES = (
 
 
 def idle(study: Study) -> list[str]:
-    """One sentence for each key that differs from its default in some arm and has no effect where it does."""
+    """One sentence for each key that differs from its default, and from its family's, in some arm and has no effect where it does."""
     found = []
     for rule in RULES:
         default = rule.record.model_fields[rule.path.rpartition(".")[2]].default
-        arms = [arm for arm in study.arms if _value(arm, rule.path) != default]
+        arms = [arm for arm in study.arms if _value(arm, rule.path) not in (default, _of_family(arm, rule.path))]
         if arms and not any(rule.works(arm) for arm in arms):
             found.append(f"{rule.path} is set and does nothing: {rule.purpose}")
     return found
@@ -76,4 +86,11 @@ def _value(arm: Arm, path: str) -> Any:
     value: Any = arm
     for key in path.split("."):
         value = getattr(value, key)
+    return value
+
+
+def _of_family(arm: Arm, path: str) -> Any:
+    value: Any = {"model": DEFAULTS[arm.model.family]}
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
     return value

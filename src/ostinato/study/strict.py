@@ -77,7 +77,10 @@ def _check_value(value: Any, leaf: Leaf, place: tuple[str, ...]) -> Iterator[Pro
     try:
         leaf.adapter.validate_python(none_is_none(leaf.field, as_plain(value)))
     except ValidationError as error:
-        first = error.errors()[0]
+        errors = error.errors()
+        first = errors[0]
+        if first["type"] == "literal_error":  # a word or a number, and a number was given
+            first = next((other for other in errors if other["type"] in _LIMITS), first)
         at = value
         for step in first["loc"]:
             if isinstance(at, Items) and isinstance(step, int) and step < len(at):
