@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from ostinato.errors import OstinatoError
 from ostinato.model import delta_rule
 from ostinato.model.delta_rule import gated_delta_rule
 from ostinato.model.naive_delta import delta_rule as naive
@@ -49,7 +50,7 @@ def fla(monkeypatch):
     rule.chunk_gated_delta_rule = chunk_gated_delta_rule
     for module in (package, ops, rule):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(delta_rule, "choose", lambda backend, device: (backend, "asked for"))
+    monkeypatch.setattr(delta_rule, "choose", lambda backend, device, head_dim: (backend, "asked for"))
     CALLS.clear()
 
 
@@ -97,9 +98,19 @@ def test_one_token_without_gradient_is_a_step(fla):
 
 def test_auto(monkeypatch):
     monkeypatch.setattr(delta_rule, "fla_installed", lambda: True)
-    assert delta_rule.choose("auto", torch.device("cuda")) == ("fla", "flash-linear-attention is installed")
-    assert delta_rule.choose("auto", torch.device("cpu")) == ("torch", "not on CUDA")
+    assert delta_rule.choose("auto", torch.device("cuda"), 64) == ("fla", "flash-linear-attention is installed")
+    assert delta_rule.choose("auto", torch.device("cpu"), 64) == ("torch", "not on CUDA")
     monkeypatch.setattr(delta_rule, "fla_installed", lambda: False)
-    backend, why = delta_rule.choose("auto", torch.device("cuda"))
+    backend, why = delta_rule.choose("auto", torch.device("cuda"), 64)
     assert backend == "torch" and "pip install ostinato[fla]" in why
-    assert delta_rule.choose("torch", torch.device("cuda")) == ("torch", "asked for")
+    assert delta_rule.choose("torch", torch.device("cuda"), 64) == ("torch", "asked for")
+
+
+def test_heads_wider_than_the_kernels(monkeypatch):
+    monkeypatch.setattr(delta_rule, "fla_installed", lambda: True)
+    cuda = torch.device("cuda")
+    assert delta_rule.choose("auto", cuda, 256)[0] == "fla"
+    backend, why = delta_rule.choose("auto", cuda, 257)
+    assert backend == "torch" and "at most 256 channels, and these have 257" in why
+    with pytest.raises(OstinatoError, match="at most 256 channels"):
+        delta_rule.choose("fla", cuda, 257)

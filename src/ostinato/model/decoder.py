@@ -301,7 +301,7 @@ class Decoder(nn.Module):
             if names:
                 log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
             if "gdn" in model.layers:
-                log.info("gated delta rule on %s: %s (%s)", device, *choose_delta(self.delta_backend, device))
+                log.info("gated delta rule on %s: %s (%s)", device, *choose_delta(self.delta_backend, device, head_dim(model)))
             self._logged = True
         if cache is None and documents_BT is None:
             self._kept = key, (masks, angles, None)

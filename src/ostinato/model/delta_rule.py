@@ -4,7 +4,8 @@
     recurrent   a token at a time, in torch: what a chunk of one token comes to, for generation
     fla         the Triton kernels of flash-linear-attention (Yang and Zhang), on CUDA: `pip install ostinato[fla]`
 
-`auto` takes fla on CUDA where it is installed, else torch; a single token without gradient is always recurrent. A backend that was asked
+`auto` takes fla on CUDA where it is installed and heads are not too wide for its kernels, else torch; a single token without gradient is
+always recurrent. A backend that was asked
 for is never replaced: when it cannot run, that is an error. `choose` says which and why, for the log.
 """
 
@@ -21,6 +22,7 @@ from ostinato.model.delta import UNIT_EPS, chunked
 from ostinato.model.spans import Spans
 
 DeltaBackend = Literal["auto", "torch", "recurrent", "fla"]
+FLA_MOST_HEAD_DIM = 256
 _FOUND = importlib.util.find_spec("fla")  # looked up once: every application asks
 
 
@@ -33,7 +35,7 @@ def gated_delta_rule(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tens
     spans: where documents begin; the first position of a row continues `initial_state` (None: zeros).
     Raises OstinatoError when the backend asked for cannot run.
     """
-    backend, _ = choose(backend, q_BTHE.device)
+    backend, _ = choose(backend, q_BTHE.device, q_BTHE.shape[-1])
     if backend == "recurrent" or (q_BTHE.shape[1] == 1 and not torch.is_grad_enabled()):
         out, state = recurrent(q_BTHE, k_BTHE, v_BTHE, g_BTH, beta_BTH, spans and spans.starts_BT, initial_state)
     elif backend == "fla":
@@ -43,17 +45,19 @@ def gated_delta_rule(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tens
     return out, state if final else None
 
 
-def choose(backend: DeltaBackend, device: torch.device) -> tuple[Literal["torch", "recurrent", "fla"], str]:
-    """The backend for a device, and why in words. Raises OstinatoError when the one asked for cannot run there."""
-    on_gpu, installed = device.type == "cuda", fla_installed()
-    if backend == "fla" and not (on_gpu and installed):
-        what = "flash-linear-attention is not installed" if not installed else f"its kernels run on CUDA, and this is {device}"
+def choose(backend: DeltaBackend, device: torch.device, head_dim: int) -> tuple[Literal["torch", "recurrent", "fla"], str]:
+    """The backend for a device and heads of this size, and why in words. Raises OstinatoError when the one asked for cannot run there."""
+    on_gpu, installed, wide = device.type == "cuda", fla_installed(), head_dim > FLA_MOST_HEAD_DIM
+    most = f"its kernels take heads of at most {FLA_MOST_HEAD_DIM} channels, and these have {head_dim}"
+    if backend == "fla" and (wide or not on_gpu or not installed):
+        what = f"its kernels run on CUDA, and this is {device}" if not on_gpu else most
+        what = what if installed else "flash-linear-attention is not installed"
         raise OstinatoError("the backend fla of the gated delta rule was asked for", what,
                             "pip install ostinato[fla] on a machine with a GPU, or use the backend torch or auto")  # fmt: skip
     if backend != "auto":
         return backend, "asked for"
     if on_gpu and installed:
-        return "fla", "flash-linear-attention is installed"
+        return ("torch", f"flash-linear-attention: {most}") if wide else ("fla", "flash-linear-attention is installed")
     return "torch", "not on CUDA" if not on_gpu else "flash-linear-attention is not installed: pip install ostinato[fla]"
 
 

@@ -87,7 +87,7 @@ def mixers(decoder: Decoder, context: int, document_mask: bool) -> str:
     """How the model's token mixers are computed in training: attention, the gated delta rule, or both."""
     found = [f"attention {attention(decoder, context, document_mask)}"] if "gqa" in decoder.model.layers else []
     if "gdn" in decoder.model.layers:
-        backend, why = choose_delta(decoder.delta_backend, decoder.embedding.weight.device)
+        backend, why = choose_delta(decoder.delta_backend, decoder.embedding.weight.device, head_dim(decoder.model))
         found.append(f"gated delta rule {backend} ({why})")
     return "; ".join(found)
 
