@@ -1,6 +1,8 @@
 """Megabytes a second from text files to shards, beside the tokenizers library alone on the same text with the same threads.
 
-    python benchmarks/tokenize_speed.py [--rounds 7] [--corpus PATH ...] [--json tokenize_speed.json]
+    python benchmarks/tokenize_speed.py [--rounds 7] [--corpus PATH] [--json tokenize_speed.json]
+
+The texts are python-docs and every --corpus, as it is and once more as JSONL of pieces of 4 kB.
 
 Ours is `prepare` with a given tokenizer, end to end, in an empty cache: find and hash the files, read, check and hash every document,
 encode, count, split into parts, write, and sum up what was written. The peer is `encode_batch` (and the faster `encode_batch_fast`)
@@ -30,7 +32,6 @@ from ostinato.data.prepare import default_cache
 from ostinato.data.vocabulary import load, train
 from ostinato.study.records import Data, Tokenizer
 
-GUTENBERG = Path(__file__).parents[2] / "shared" / "data" / "corpora" / "gutenberg"
 VOCABULARY = 4096
 
 
@@ -47,13 +48,14 @@ def batches(texts: list[str]) -> list[list[str]]:
     return groups
 
 
-def pieces(file: Path, texts: list[str], folder: Path) -> Data:
-    """The documents as a JSONL file of pieces of about 4 kB, as documents of the web are."""
-    with open(folder / file, "w", encoding="utf-8") as handle:
-        for text in texts:
+def pieces(data: Data, file: Path, cache: Path) -> Data:
+    """The documents of `data` as a JSONL file of pieces of about 4 kB, as documents of the web are."""
+    with open(file, "w", encoding="utf-8") as handle:
+        for document in find(data, cache).documents(Counter()):
+            text = document.decode()
             for start in range(0, len(text), 4000):
                 handle.write(json.dumps({"text": text[start : start + 4000]}) + "\n")
-    return Data(corpus=str(folder / file))
+    return Data(corpus=str(file))
 
 
 def clocks() -> tuple[float, float]:
@@ -108,18 +110,16 @@ def measure(data: Data, rounds: int, folder: Path) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--corpus", action="append", help="further files or folders")
+    parser.add_argument("--corpus", action="append", help="a further file or folder; may be repeated")
     parser.add_argument("--json", type=Path, default=Path("tokenize_speed.json"))
     given = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         corpora = {"python-docs": Data(corpus="python-docs")}
-        if GUTENBERG.exists():
-            corpora["gutenberg, whole books"] = Data(corpus=str(GUTENBERG))
-            books = [file.read_bytes().decode("utf-8", "replace") for file in sorted(GUTENBERG.glob("*.txt"))]
-            corpora["gutenberg, JSONL of 4 kB"] = pieces(Path("books.jsonl"), books, folder)
-        corpora |= {name: Data(corpus=str(Path(name).absolute())) for name in given.corpus or ()}
+        for number, path in enumerate(map(Path, given.corpus or ())):
+            data = corpora[path.name] = Data(corpus=str(path.absolute()))
+            corpora[f"{path.name}, JSONL of 4 kB"] = pieces(data, folder / f"{number}.jsonl", folder / "found")
         for name, data in corpora.items():
             found[name] = measure(data, given.rounds, folder)
     print(f"{os.cpu_count()} cores, TOKENIZERS_PARALLELISM={os.environ.get('TOKENIZERS_PARALLELISM', '')}, vocabulary {VOCABULARY}, MB/s\n")
