@@ -44,18 +44,25 @@ def _by_words(groups: dict[str, list[Ledger]]) -> str:
     return "; ".join(f"{words} in {_names(arms)}" for words, arms in groups.items())
 
 
+def _looped(ledgers: Sequence[Ledger]) -> list[Ledger]:
+    return [ledger for ledger in ledgers if any(row.enters_pass for row in ledger.applications)]
+
+
+def _with_looping(what: str, looped: Sequence[Ledger], having: Sequence[Ledger], where: str) -> list[str]:
+    """What only looped arms can have, and some or all of them have."""
+    others = [ledger for ledger in looped if ledger not in having]
+    if having and others:
+        return [f"{what} in some looped arms only: {where} {_names(having)}, not in {_names(others)}"]
+    return [f"{what} comes with looping: {where} {_names(having)}, and no looped arm goes without"] if having else []
+
+
 def _injection(ledgers: Sequence[Ledger]) -> list[str]:
     """Injection matters where a later pass begins; arms that never enter a later pass have nothing to inject."""
-    looped = [ledger for ledger in ledgers if any(row.enters_pass for row in ledger.applications)]
+    looped = _looped(ledgers)
     injecting = [ledger for ledger in looped if _injects(ledger)]
     idle = [ledger for ledger in ledgers if ledger.arm.model.inject != "none" and ledger not in injecting]
     kinds = _grouped(injecting, lambda ledger: settings(ledger.arm)["injection"])
-    found = []
-    if injecting and len(injecting) < len(looped):
-        others = [ledger for ledger in looped if ledger not in injecting]
-        found.append(f"injection in some looped arms only: the input comes in again in {_names(injecting)}, not in {_names(others)}")
-    elif injecting:
-        found.append(f"injection comes with looping: the input comes in again in {_names(injecting)}, and no looped arm goes without")
+    found = _with_looping("injection", looped, injecting, "the input comes in again in")
     if len(kinds) > 1:
         found.append("different injection: " + _by_words(kinds))
     if idle:
@@ -71,16 +78,10 @@ def _injects(ledger: Ledger) -> bool:
 
 def _pass_norm(ledgers: Sequence[Ledger]) -> list[str]:
     """Like injection, a norm that only looped arms can have."""
-    looped = [ledger for ledger in ledgers if any(row.enters_pass for row in ledger.applications)]
     asked = [ledger for ledger in ledgers if ledger.arm.model.pass_norm]
     normed = [ledger for ledger in asked if pass_groups(ledger.arm.model)]
     idle = [ledger for ledger in asked if ledger not in normed]
-    found = []
-    if normed and len(normed) < len(looped):
-        others = [ledger for ledger in looped if ledger not in normed]
-        found.append(f"a norm at the end of a pass in some looped arms only: in {_names(normed)}, not in {_names(others)}")
-    elif normed:
-        found.append(f"a norm at the end of a pass comes with looping: in {_names(normed)}, and no looped arm goes without")
+    found = _with_looping("a norm at the end of a pass", _looped(ledgers), normed, "in")
     if idle:
         found.append(f"pass_norm is set but never happens in {_names(idle)}: no group of layers repeats there")
     return found
