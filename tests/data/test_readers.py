@@ -43,7 +43,9 @@ def test_jsonl_takes_the_field_and_skips_blank_lines(tmp_path):
         (b'{"text": "a"}\n{"text": "cut o', ["line 2", "cut off", "fetch"]),
         (b'{"text": "a"}\n["b"]\n', ["line 2", "list"]),
         (b'{"text": "a"}\n{"body": "b", "id": 3}\n', ["line 2", "no field 'text'", "'body', 'id'"]),
-        (b'{"text": 7}\n', ["line 1", "int"]),
+        (b'{"text": 7}\n', ["line 1", "a number"]),
+        (b'{"text": "a"}\n7\n', ["line 2", "a number, not an object"]),
+        (b'{"text": "a"}\n{"text": "b"\n', ["line 2", "',' delimiter at character 14"]),
         (b"[" * 100_000 + b"\n", ["line 1", "not JSON"]),
     ],
 )

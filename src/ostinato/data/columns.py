@@ -1,4 +1,7 @@
-"""Documents out of one column of a Parquet or an Arrow file, a few hundred rows at a time."""
+"""Documents out of one column of a Parquet or an Arrow file, a few hundred rows at a time.
+
+Files are read, not mapped: one that is cut short while it is mapped ends the process with a bus error instead of an error that can be told.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from ostinato.data.readers import Reading, no_field
 from ostinato.errors import DataError
 
 _ROWS = 256
+_BUFFER = 1 << 20
 
 
 def parquet(file: Path, how: Reading) -> Iterator[bytes]:
@@ -22,11 +26,11 @@ def parquet(file: Path, how: Reading) -> Iterator[bytes]:
     how.meter.start(None, size)
     row = 0
     try:
-        with pq.ParquetFile(file, memory_map=True) as table:
+        with pq.ParquetFile(file, buffer_size=_BUFFER) as table:
             plain = _text_type(file, table.schema_arrow, how.field)
-            fix, total = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding)), max(1, table.metadata.num_rows)
+            fix, total = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding), recodes=False), max(1, table.metadata.num_rows)
             for batch in table.iter_batches(batch_size=_ROWS, columns=[how.field]):
-                yield from _values(batch.column(0), plain, row, fix, how)
+                yield from _values(_bytes(batch.column(0), plain), row, fix, how)
                 row += batch.num_rows
                 how.meter.known = row / total
             fix.end()
@@ -43,14 +47,16 @@ def arrow(file: Path, how: Reading) -> Iterator[bytes]:
     how.meter.start(None, file.stat().st_size)
     row = 0
     try:
-        with pa.memory_map(str(file)) as source:
+        with pa.OSFile(str(file)) as source:
             batches = _batches(source)
             plain = _text_type(file, next(batches), how.field)
-            fix = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding))
+            fix = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding), recodes=False)
             for batch in batches:
                 for start in range(0, batch.num_rows, _ROWS):
                     piece = batch.slice(start, _ROWS)
-                    yield from _values(piece.column(how.field), plain, row, fix, how)
+                    column = _bytes(piece.column(how.field), plain)
+                    column.validate(full=True)  # Arrow has no checksums, and what is read here would be read from anywhere
+                    yield from _values(column, row, fix, how)
                     row += piece.num_rows
                 how.meter.known = source.tell() / max(1, source.size())
             fix.end()
@@ -62,7 +68,7 @@ def arrow(file: Path, how: Reading) -> Iterator[bytes]:
         ) from None
 
 
-def _batches(source: pa.MemoryMappedFile) -> Iterator[Any]:
+def _batches(source: pa.OSFile) -> Iterator[Any]:
     """The schema, then every batch."""
     if source.size() >= 6 and source.read(6) == b"ARROW1":
         source.seek(0)
@@ -82,7 +88,11 @@ def _batches(source: pa.MemoryMappedFile) -> Iterator[Any]:
 
 def _text_type(file: Path, schema: pa.Schema, field: str) -> pa.DataType:
     """The type of the column, of its values where it is a dictionary. Raises DataError when there is none, or it holds no text."""
-    if field not in schema.names:
+    if schema.names.count(field) != 1:
+        if field in schema.names:
+            raise DataError(
+                f"{file} has {schema.names.count(field)} columns {field!r}", "each column has a name of its own", "write it again"
+            )
         raise no_field(str(file), field, schema.names)
     kind = schema.field(field).type
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -91,7 +101,11 @@ def _text_type(file: Path, schema: pa.Schema, field: str) -> pa.DataType:
         raise DataError(
             f"{file}: {field!r} holds {kind}, not text",
             f"the columns are {', '.join(schema.names)}",
-            f"field: {texts[0]}" if len(texts) == 1 else "set `field` to the one that holds the text",
+            f"field: {texts[0]}"
+            if len(texts) == 1
+            else f"set `field` to the one of {', '.join(texts)} that holds the text"
+            if texts
+            else "write it again with the text as a column of strings",
         )
     return plain
 
@@ -100,9 +114,15 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def _values(column: pa.Array, plain: pa.DataType, row: int, fix: Utf8, how: Reading) -> Iterator[bytes]:
-    as_bytes = pa.large_binary() if pa.types.is_large_string(plain) else pa.binary()
-    for number, raw in enumerate(column.cast(plain).cast(as_bytes).to_pylist()):
+def _bytes(column: pa.Array, plain: pa.DataType) -> pa.Array:
+    """A column of text as one of bytes: what is no UTF-8 is told later, with its row."""
+    if pa.types.is_dictionary(column.type):
+        column.validate(full=True)
+    return column.cast(plain).cast(pa.large_binary() if pa.types.is_large_string(plain) else pa.binary())
+
+
+def _values(column: pa.Array, row: int, fix: Utf8, how: Reading) -> Iterator[bytes]:
+    for number, raw in enumerate(column.to_pylist()):
         if raw is None:
             how.counts["missing"] += 1
         else:

@@ -22,7 +22,7 @@ from ostinato.data.layout import Layout, layout
 from ostinato.data.once import key_of
 from ostinato.data.policies import clean
 from ostinato.data.readers import Reading, documents, joined, raw_rows
-from ostinato.data.unpack import KINDS, kind_of
+from ostinato.data.unpack import ARROW, JSONL, KINDS, PARQUET, TAR, kind_of
 from ostinato.errors import DataError
 from ostinato.files import lock, write_atomic
 from ostinato.study.derive import expanded
@@ -31,6 +31,7 @@ from ostinato.study.records import Data
 
 Progress = Callable[[str, int, int], None]
 _SETTLED = 2 * 10**9  # ns: a file younger than this may change again within one tick of its clock, so its hash is not remembered
+_NO_TEXT = (".json", ".csv", ".tsv", ".zip", ".pdf")  # read as text, they would train a model on their punctuation
 _SAID = 0.2  # seconds between two words of progress
 
 
@@ -40,6 +41,7 @@ class Corpus:
 
     one_stream: where one file ends and the next begins means nothing (the shards of a data set), so that lines are joined across them.
     origin: what was chosen of a data set, for the manifest; left_out: files that are not read, by suffix.
+    sha256: of the bytes alone; looks: what the files were like just before (sizes, times).
     """
 
     name: str
@@ -54,6 +56,17 @@ class Corpus:
     one_stream: bool = False
     origin: dict[str, Any] = default(default_factory=dict)
     left_out: Counter[str] = default(default_factory=Counter)
+    sha256: str = ""
+    looks: str = ""
+
+    def unchanged(self) -> bool:
+        """Whether its files are still those that were hashed."""
+        if not self.sha256:
+            return True
+        try:
+            return key_of(_stats(self.files)) == self.looks or _hashed(self.files, None) == self.sha256
+        except (OSError, DataError):
+            return False
 
     def documents(self, counts: Counter[str], place: Place | None = None) -> Iterator[bytes]:
         """Every document as UTF-8, after the policies, always in the same order. place: is told how far it has come."""
@@ -125,7 +138,7 @@ def remembered(data: Data, cache: Path) -> bool:
         return hub.gathered(data, cache) is not None
     if not path.exists():
         return False
-    files = layout(path, data.config, data.split).files if path.is_dir() else (str(path),)
+    files = layout(path, data.config, data.split, data.most is None).files if path.is_dir() else (str(path),)
     return _memory(files, cache, _reach_key(data))[0].exists()
 
 
@@ -145,12 +158,22 @@ def find(data: Data, cache: Path, progress: Progress | None = None) -> Corpus:
     path = expanded(name)
     if name not in READY:
         if path.is_dir():
-            return _corpus(layout(path, data.config, data.split), data, cache, progress)
+            return _corpus(layout(path, data.config, data.split, data.most is None), data, cache, progress)
         if path.is_file():
             if data.config is not None or data.split != "train":
                 key, value = ("config", data.config) if data.config is not None else ("split", data.split)
                 raise DataError(f"{path} is one file, and has no {key} {value!r}", f"a {key} is of a data set", f"leave {key} out")
-            return _corpus(Layout((str(path),), kind_of(path.name)[0] or "text"), data, cache, progress)
+            kind, packing = kind_of(path.name)
+            inside = path.stem if packing else path.name
+            if kind is None and (kind_of(inside)[0] or os.path.splitext(inside)[1].lower() in _NO_TEXT):
+                raise DataError(
+                    f"{path} is not read as text",
+                    f"a file is text, or {', '.join((*JSONL, *PARQUET, *ARROW, *TAR))}; text, JSONL and tar files also packed",
+                    "unpack it, and name what was in it"
+                    if packing or path.suffix.lower() == ".zip"
+                    else f'write it as JSONL, one {{"{data.field}": "…"}} a line; if it is that already, let its name end with .jsonl',
+                )
+            return _corpus(Layout((str(path),), kind or "text"), data, cache, progress)
         if path.exists():  # a pipe or a device: it could be read once, or without end
             raise DataError(f"{path} is neither a file nor a folder", "text is read more than once", "write it to a file, and name that")
     if is_on_hub(data):
@@ -240,7 +263,7 @@ def _corpus(chosen: Layout, data: Data, cache: Path, progress: Progress | None) 
     identity = hashlib.sha256(json.dumps([known["sha256"], how]).encode()).hexdigest()
     return Corpus(
         corpus.name, corpus.files[:count], corpus.field, corpus.separator, identity, sum(stat[1] for stat in stats[:count]), corpus.join,
-        corpus.encoding, corpus.most, origin=corpus.origin, left_out=corpus.left_out,
+        corpus.encoding, corpus.most, origin=corpus.origin, left_out=corpus.left_out, sha256=known["sha256"], looks=key_of(stats[:count]),
     )  # fmt: skip
 
 
@@ -274,6 +297,12 @@ def _reach(corpus: Corpus, progress: Progress | None) -> int:
 
 def _memory(files: tuple[str, ...], cache: Path, reach: list[Any]) -> tuple[Path, list[tuple[str, int, int, int, int]]]:
     """Where the hash of these files as they are now is kept, and what of them it is kept under."""
+    stats = _stats(files)
+    return cache / "hashes" / f"{key_of([stats, reach] if reach else stats)}.json", stats
+
+
+def _stats(files: tuple[str, ...]) -> list[tuple[str, int, int, int, int]]:
+    """Path, size, times and inode of each file."""
     folders: dict[str, str] = {}
     stats = []
     for file in files:
@@ -282,4 +311,4 @@ def _memory(files: tuple[str, ...], cache: Path, reach: list[Any]) -> tuple[Path
             folders[folder] = os.path.realpath(folder)
         stat = os.stat(file)
         stats.append((os.path.join(folders[folder], name), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
-    return cache / "hashes" / f"{key_of([stats, reach] if reach else stats)}.json", stats
+    return stats

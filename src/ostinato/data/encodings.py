@@ -55,13 +55,13 @@ def is_utf8(file: Path, packing: str | None) -> bool:
 
 
 class Utf8:
-    """The documents of one file as UTF-8. forgive: any number of bytes that are not is noise.
+    """The documents of one file as UTF-8. forgive: any number of bytes that are not is noise; recodes: `encoding` is heeded for this kind.
 
     Call it with each; then `end` raises DataError when too many were not UTF-8.
     """
 
-    def __init__(self, file: Path, counts: Counter[str], forgive: bool = False):
-        self.file, self.counts, self.forgive = file, counts, forgive
+    def __init__(self, file: Path, counts: Counter[str], forgive: bool = False, recodes: bool = True):
+        self.file, self.counts, self.forgive, self.recodes = file, counts, forgive, recodes
         self.seen = self.wrong = 0
         self.first: tuple[str, int] | None = None
 
@@ -86,5 +86,7 @@ class Utf8:
         raise DataError(
             f"{self.file}, {place}: byte {byte:#04x} is not UTF-8, and {self.wrong - 1:,} more of its {self.seen:,} bytes are not",
             f"text is UTF-8; fewer than {MANY} such bytes in a file, or than one in {round(1 / SHARE):,}, would be noise and become U+FFFD",
-            "say what it is, for example encoding: latin-1 (files that are UTF-8 are still read as such), or encoding: utf-8 for noise",
+            "say what it is, for example encoding: latin-1 (files that are UTF-8 are still read as such), or encoding: utf-8 for noise"
+            if self.recodes
+            else "write the file again in UTF-8 (`encoding` is of text and JSONL files), or say that it is noise: encoding: utf-8",
         )

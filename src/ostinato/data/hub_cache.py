@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ostinato.data.layout import OF_MANY, Layout, layout
+from ostinato.data.layout import Layout, layout
 from ostinato.errors import DataError
 
 
@@ -36,20 +36,7 @@ def find(name: str, config: str | None, split: str) -> Layout | None:
         found = layout(snapshot, config, split)
     except DataError:
         return None
-    if not _whole(found.files):
-        return None
     return Layout(found.files, found.kind, found.left_out, {**found.card, "revision": commit})
-
-
-def _whole(files: tuple[str, ...]) -> bool:
-    """Whether all of train-00000-of-00005 to train-00004-of-00005 are there, as far as the names say how many there are."""
-    groups: dict[tuple[str, str], int] = {}
-    for file in files:
-        match = OF_MANY.match(os.path.basename(file))
-        if match:
-            key = os.path.join(os.path.dirname(file), match[1]), match[2]
-            groups[key] = groups.get(key, 0) + 1
-    return all(count == int(total) for (_, total), count in groups.items())
 
 
 def prepared(name: str) -> bool:

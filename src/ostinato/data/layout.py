@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import field as default
 from pathlib import Path
@@ -27,8 +28,8 @@ _SPLITS = {
     "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation", "dev": "validation",
     "test": "test", "testing": "test", "eval": "test", "evaluation": "test",
 }  # fmt: skip
-OF_MANY = re.compile(r"([\w.]+?)-\d{5,}-of-(\d{5,})")
-"""A file of many: its split, and how many there are."""
+OF_MANY = re.compile(r"([\w.]+?)-(\d{5,})-of-(\d{5,})")
+"""A file of many: its split, its number, and how many there are."""
 _CARD = "README.md"
 
 
@@ -42,8 +43,11 @@ class Layout:
     card: dict[str, str] = default(default_factory=dict)
 
 
-def layout(folder: Path, config: str | None, split: str) -> Layout:
-    """What of a folder is read. Raises DataError when it holds no text, no such configuration or no such split."""
+def layout(folder: Path, config: str | None, split: str, whole: bool = True) -> Layout:
+    """What of a folder is read. whole: of files that are counted in their names, all must be there.
+
+    Raises DataError when it holds no text, not all of it, no such configuration or no such split.
+    """
     if (folder / "dataset_dict.json").is_file() or ((folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()):
         return _saved(folder, config, split)
     files, others = _walk(folder)
@@ -69,6 +73,13 @@ def layout(folder: Path, config: str | None, split: str) -> Layout:
                 "leave split out: all of the folder is read",
             )
     kind, files, more = _one_kind(folder, files, others)
+    gone = missing(files) if whole else None
+    if gone:
+        raise DataError(
+            f"{folder} has no {gone}, and there are files after or before it",
+            "names as train-00000-of-00005.parquet say how many files there are, and all of them are read",
+            "fetch the rest; or bound the text to what is there, for example most: 1G",
+        )
     return Layout(tuple(os.path.join(folder, file) for file in files), kind, others + more, card)
 
 
@@ -145,6 +156,21 @@ def _one_kind(folder: Path, files: list[str], others: Counter[str]) -> tuple[str
     return kind, chosen, Counter({".md": len(files) - len(chosen)} if len(files) > len(chosen) else {})
 
 
+def missing(files: Iterable[str]) -> str | None:
+    """The first of train-00000-of-00005 to train-00004-of-00005 that is not there, as far as names say how many there are."""
+    groups: dict[tuple[str, str, str], set[int]] = {}
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        match = OF_MANY.match(name)
+        if match:
+            groups.setdefault((f"{folder}/{match[1]}" if folder else match[1], match[3], name[match.end() :]), set()).add(int(match[2]))
+    for (start, total, end), there in groups.items():
+        gone = next((number for number in range(int(total)) if number not in there), None)
+        if gone is not None:
+            return f"{start}-{gone:05}-of-{total}{end}"
+    return None
+
+
 # --- splits
 
 
@@ -211,11 +237,15 @@ def _configs(folder: Path) -> dict[str, Any]:
         configs = given.get("configs") or []
         return {str(entry.get("config_name", "default")): entry for entry in configs if "data_files" in entry or "data_dir" in entry}
     except (yaml.YAMLError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"{card} cannot be understood ({str(error).splitlines()[0]})",
-            "a card begins with YAML between two lines of ---, and its `configs` is a list of configurations",
-            "fetch it again, or remove it: then all files are read",
-        ) from None
+        raise _no_card(card, str(error).splitlines()[0]) from None
+
+
+def _no_card(card: Path, why: str) -> DataError:
+    return DataError(
+        f"{card} cannot be understood ({why[:200]})",
+        "a card begins with YAML between two lines of ---; its `configs` is a list, the data_files of each a list of split and path",
+        "fetch it again, or remove it: then all files are read",
+    )
 
 
 def _config(folder: Path, config: str | None, configs: dict[str, Any]) -> str:
@@ -235,14 +265,23 @@ def _of_card(folder: Path, name: str, entry: dict[str, Any], files: list[str], s
     if given is None:
         inside = [file for file in files if not base or file.startswith(f"{base}/")]
         return _of_split(folder, _by_name(inside) or {"train": inside}, split, where)
-    if not (isinstance(given, list) and given and isinstance(given[0], dict)):
+    if isinstance(given, dict):  # split: pattern
+        given = [{"split": key, "path": path} for key, path in given.items()]
+    elif not (isinstance(given, list) and given and isinstance(given[0], dict)):
         given = [{"split": "train", "path": given}]
     splits: dict[str, list[str]] = {}
     for part in given:
-        splits.setdefault(str(part["split"]), []).extend(part["path"] if isinstance(part["path"], list) else [part["path"]])
+        paths = part.get("path") if isinstance(part, dict) else None
+        paths = [paths] if isinstance(paths, str) else paths
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths) or "split" not in part:
+            raise _no_card(folder / _CARD, f"configuration {name} has data_files: {part}")
+        splits.setdefault(str(part["split"]), []).extend(paths)
     chosen: dict[str, None] = {}
     for pattern in _of_split(folder, splits, split, where):
-        wanted = re.compile(_regex(f"{base}/{pattern}" if base else pattern.removeprefix("./")))
+        try:
+            wanted = re.compile(_regex(f"{base}/{pattern}" if base else pattern.removeprefix("./")))
+        except re.error as error:
+            raise _no_card(folder / _CARD, f"the pattern {pattern}: {error}") from None
         there = [file for file in files if wanted.fullmatch(file)]
         if not there:
             raise DataError(

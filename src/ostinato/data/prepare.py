@@ -117,6 +117,8 @@ def _make(
             _refuse_none(work, corpus, counts)
             part_of, counts["duplicate"] = _split(work, data)
         parts = distribute(folder, work, part_of, dtype)
+        if not corpus.unchanged():
+            raise changed(corpus.name)
     except DataError:  # the text or the tokenizer must change, so nothing of this is of use
         work.remove()
         raise
@@ -162,7 +164,8 @@ def _scan(work: Work, corpus: Corpus, place: Place, progress: Progress | None) -
 def _refuse_none(work: Work, corpus: Corpus, counts: Counter[str]) -> None:
     if not work.state["scan"]["documents"]:
         raise DataError(
-            f"{corpus.name} holds no text: {counts['documents']} documents, all empty",
+            f"{corpus.name} holds no text: {counts['documents']:,} documents, all empty"
+            + (f", and {counts['missing']:,} rows without one (null)" if counts["missing"] else ""),
             "a corpus holds text",
             "check the file, `field` and `separator`",
         )

@@ -10,7 +10,6 @@ import contextlib
 import difflib
 import io
 import json
-import mmap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ _PACKED = {
 }
 """How files that are no text begin, and what to do. Read as text, they would become U+FFFD and noise."""
 _CHUNK = 1 << 20
+_START = 4096  # bytes that tell what a file is
 _JSON = json.JSONDecoder(strict=False)  # control characters inside text are text
 
 
@@ -106,13 +106,15 @@ def _stream(file: Path, packing: str | None, how: Reading) -> Iterator[tuple[Bin
     with opened(file, packing, how.meter) as stream:
         fix = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding))
         if not recoded:
+            if packing is None:
+                _refuse_other_files(file, stream.peek(_START)[:_START])
             yield stream, fix
         else:
             try:
                 yield io.BufferedReader(Recoded(stream, how.encoding), _CHUNK), fix
-            except UnicodeDecodeError as error:
+            except UnicodeError as error:
                 raise DataError(
-                    f"{file} is neither UTF-8 nor {how.encoding} ({error.reason})",
+                    f"{file} is neither UTF-8 nor {how.encoding} ({getattr(error, 'reason', error)})",
                     "a text file is in one encoding",
                     "name another encoding, or move this file elsewhere",
                 ) from None
@@ -120,9 +122,6 @@ def _stream(file: Path, packing: str | None, how: Reading) -> Iterator[tuple[Bin
 
 
 def _text(file: Path, packing: str | None, how: Reading) -> Iterator[bytes]:
-    if packing is None and (how.encoding is None or is_utf8_name(how.encoding)):
-        yield from _mapped(file, how)
-        return
     with _stream(file, packing, how) as (stream, fix):
         lines = 1
         for piece in _between(stream, how.separator):
@@ -144,44 +143,15 @@ def _between(stream: BinaryIO, separator: str | None) -> Iterator[bytes]:
         yield rest
 
 
-def _mapped(file: Path, how: Reading) -> Iterator[bytes]:
-    """A plain file, by its pages: nothing is copied but the documents."""
-    size = file.stat().st_size
-    how.meter.start(None, size)
-    if size == 0:
-        yield b""
-        return
-    fix = Utf8(file, how.counts, forgive=how.encoding is not None)
-    with open(file, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        _refuse_other_files(file, view)
-        if how.separator is None:
-            whole = view[:]
-            yield fix(whole, lambda at: f"line {whole.count(10, 0, at) + 1}")
-        else:
-            mark = how.separator.encode()
-            start = 0
-            while start < size:  # a file that ends with the separator does not end with an empty document
-                end = view.find(mark, start)
-                end = size if end < 0 else end
-                yield fix(view[start:end], lambda at, start=start: f"line {_line(view, start + at)}")
-                start = end + len(mark)
-                how.meter.known = start / size
-    fix.end()
-
-
-def _line(view: mmap.mmap, at: int) -> int:
-    return 1 + sum(view[start : min(at, start + _CHUNK)].count(b"\n") for start in range(0, at, _CHUNK))
-
-
-def _refuse_other_files(file: Path, view: mmap.mmap) -> None:
-    if view[:2] in (b"\xff\xfe", b"\xfe\xff"):
+def _refuse_other_files(file: Path, start: bytes) -> None:
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(
             f"{file} begins with the mark of UTF-16",
             "text files are UTF-8",
             f"encoding: utf-16, or iconv -f UTF-16 -t UTF-8 {file} > utf8.txt, and name that file",
         )
-    kind, fix = next((told for mark, told in _PACKED.items() if view[: len(mark)] == mark), ("", ""))
-    if kind and not _is_utf8(view[:4096]):
+    kind, fix = next((told for mark, told in _PACKED.items() if start.startswith(mark)), ("", ""))
+    if kind and not _is_utf8(start):
         raise DataError(f"{file} is a {kind} file, not text", "a file is what its name ends with: text, JSONL, Parquet, packed or not", fix)
 
 
@@ -215,13 +185,14 @@ def json_value(text: bytes, where: str, how: Reading, whole: bool = True, unit: 
     try:
         row = _JSON.decode(text.decode())
     except (ValueError, RecursionError) as error:
+        why = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise DataError(
-            f"{where}: not JSON ({error})" if whole else f"{where}, the last: cut off ({error})",
+            f"{where}: not JSON ({why})" if whole else f"{where}, the last: cut off ({why})",
             f"one JSON object a {unit}",
             f"mend or remove that {unit}" if whole else "fetch or write the file again: it stops in the middle of a line",
         ) from None
     if not isinstance(row, dict):
-        raise DataError(f"{where}: a {type(row).__name__}, not an object", f"one JSON object a {unit}", f'write {{"{how.field}": "…"}}')
+        raise DataError(f"{where}: {_called(row)}, not an object", f"one JSON object a {unit}", f'write {{"{how.field}": "…"}}')
     if how.field not in row:
         raise no_field(where, how.field, list(row))
     value = row[how.field]
@@ -232,10 +203,16 @@ def json_value(text: bytes, where: str, how: Reading, whole: bool = True, unit: 
     else:
         texts = [name for name, other in row.items() if isinstance(other, str)]
         raise DataError(
-            f"{where}: {how.field} is a {type(value).__name__}, not text",
+            f"{where}: {how.field} is {_called(value)}, not text",
             f"{how.field} holds the text of a document" + (f"; text here is in {', '.join(texts[:8])}" if texts else ""),
             f"field: {texts[0]}" if len(texts) == 1 else "set `field` to the one that does",
         )
+
+
+def _called(value: object) -> str:
+    """A value of JSON that is no text, in words."""
+    words = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object", type(None): "null"}
+    return words.get(type(value), "a text")
 
 
 def no_field(where: str, field: str, fields: list[str]) -> DataError:

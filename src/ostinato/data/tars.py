@@ -2,7 +2,7 @@
 
 Members that share the path up to the first dot of their name, and follow each other, are one sample (webdataset: `00017.txt` and
 `00017.json`). Its text is its .txt member, else the field of its .json member. A .jsonl member holds a document a line. Members of
-any other kind are left out and counted by what their names end with. Nothing but one sample is held in memory.
+any other kind are left out and counted by what their names end with, hidden ones passed over. Nothing but one sample is held in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLOCK = 512
 
 def members(file: Path, packing: str | None, how: Reading) -> Iterator[bytes]:
     """The documents of a tar file. Raises DataError for one that is cut off, or holds no text at all."""
-    fix, found, met = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding)), 0, how.left_out.copy()
+    fix, found, met = Utf8(file, how.counts, forgive=is_utf8_name(how.encoding), recodes=False), 0, how.left_out.copy()
     try:
         with opened(file, packing, how.meter) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for document in _documents(file, archive, fix, how):
@@ -49,6 +49,8 @@ def _documents(file: Path, archive: tarfile.TarFile, fix: Utf8, how: Reading) ->
         if not member.isfile():
             continue
         folder, name = posixpath.split(member.name)
+        if name.startswith("."):  # as in a folder; macOS puts one with its own notes, ._name, beside every file
+            continue
         stem, dot, end = name.partition(".")
         key, end = f"{folder}/{stem}", (dot + end).lower()
         if key != sample:

@@ -77,7 +77,7 @@ def opened(file: Path, packing: str | None, meter: Meter | None = None) -> Itera
             raise
         raise DataError(
             f"{file} cannot be unpacked ({str(error).strip() or type(error).__name__})",
-            f"a {packing} file is whole, to its end mark",
+            f"a file packed with {packing} is whole, to its end mark",
             "fetch or write the file again: it was cut off, or its name ends with the wrong letters",
         ) from None
 

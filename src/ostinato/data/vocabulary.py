@@ -188,6 +188,17 @@ def load(path: Path) -> Vocabulary:
 
     Raises DataError when its tokens do not stand for bytes.
     """
+    try:
+        return _loaded(path)
+    except (KeyError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        raise DataError(
+            f"tokenizer {path} cannot be understood ({type(error).__name__}: {error})",
+            "a tokenizer.json of the tokenizers library, and beside it what Hugging Face writes",
+            "save it again, or train one: tokenizer: {bpe: 8192}",
+        ) from None
+
+
+def _loaded(path: Path) -> Vocabulary:
     where = f"tokenizer {path}"
     try:
         source, declared = read_tokenizer(path)
@@ -233,8 +244,10 @@ def load(path: Path) -> Vocabulary:
             "use a byte-level BPE, or train one with tokenizer: {bpe: 8192}",
         )
     vocabulary = Vocabulary(json.dumps(source, ensure_ascii=False), int(entry["id"]), False, {"bos": why, "bytes": kind})
+    if not entries(source):
+        raise DataError(f"{where} has an empty vocabulary", "a text becomes tokens", "name another, or train one: tokenizer: {bpe: 8192}")
     try:
-        _ = vocabulary.engine
+        _ = vocabulary.engine, vocabulary.size
     except Exception as error:  # the library raises bare Exception
         raise DataError(
             f"{where} cannot be loaded ({error})", "a tokenizer.json of the tokenizers library", "fetch or write the file again"
