@@ -103,6 +103,15 @@ def test_pairs_that_the_study_names_are_not_repeated(hybrid):
     assert pairs == {("three-four", "three")} and not pairs & named
 
 
+def test_an_arm_of_the_references_cost_that_is_against_another_is_compared_with_the_reference_too(tmp_path):
+    arms = (
+        "arms:\n  again: {schedule: 1..3 1..3}\n  normed: {qk_norm: plain, against: again}\n  plain: {}\nreference: plain\nseeds: [1, 2]\n"
+    )
+    study, store = made(tmp_path, HYBRID[: HYBRID.index("arms:")] + arms)
+    found = {(one.arm, one.control): one.axes for one in controls(results_table(study, store), store.runs_of(study), store)}
+    assert found == {("normed", "plain"): ("training FLOPs", "parameters")}
+
+
 def test_the_page_says_whom_each_gain_is_over(hybrid):
     study, store = hybrid
     text = page(study, store)

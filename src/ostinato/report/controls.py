@@ -1,8 +1,8 @@
-"""Arms against their controls: pairs, other than with the reference, that cost the same training FLOPs or own as many parameters.
+"""Arms against their controls: pairs that cost the same training FLOPs or own as many parameters, and are not compared already.
 
 A study's reference is one arm, but its question is often about two others (a stack run twice against untied depth of equal FLOPs).
-Within each group of equal cost every arm is compared with one control: the first arm that repeats no layer, else the first arm. Pairs
-that the study itself names (`against`) are in the table of results already, and not shown again.
+Within each group of equal cost every arm is compared with one control: the reference, else the first arm that repeats no layer, else the
+first arm. Pairs that are in the table of results already, with the reference or as the study names them (`against`), are not shown again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def controls(results: Sequence[ArmResult], folders: Mapping[tuple[str, int], Run
     axes: dict[tuple[str, str], list[str]] = {}
     for axis, cost in AXES.items():
         for group in _groups(results, cost):
-            control = next((one for one in group if not any(row.pass_ > 1 for row in one.ledger.applications)), group[0])
+            plain = next((one for one in group if not any(row.pass_ > 1 for row in one.ledger.applications)), group[0])
+            control = next((one for one in group if one.reference), plain)
             for one in group:
                 if one is not control and one.against != control.name and control.against != one.name:
                     axes.setdefault((one.name, control.name), []).append(axis)
@@ -52,16 +53,14 @@ def controls(results: Sequence[ArmResult], folders: Mapping[tuple[str, int], Run
 
 
 def _groups(results: Sequence[ArmResult], cost: Callable[[Ledger], float]) -> list[list[ArmResult]]:
-    """Arms of about equal cost with the same positions and tokenizer, two or more; not those that match the reference:
-    they are compared with it already."""
+    """Arms of about equal cost with the same tokenizer, positions and share of the training text, two or more; the reference first."""
 
     def alike(one: ArmResult, other: ArmResult) -> bool:
         return kin(one.arm) == kin(other.arm) and abs(cost(one.ledger) / cost(other.ledger) - 1) < ABOUT
 
-    base = next(result for result in results if result.reference)
     groups: list[list[ArmResult]] = []
-    for result in results:
-        if alike(result, base) or not any(run.final for run in result.runs):
+    for result in sorted(results, key=lambda result: not result.reference):
+        if not result.reference and not any(run.final for run in result.runs):
             continue
         near = next((group for group in groups if alike(result, group[0])), None)
         if near is None:

@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 import ostinato
-from ostinato.analysis import ArmResult, results_table
+from ostinato.analysis import BITS, ArmResult, results_table
 from ostinato.files import write_atomic
 from ostinato.ledger.plan import Plan, plan
 from ostinato.ledger.settings import other_settings, schedule_words, settings
@@ -33,7 +33,7 @@ from ostinato.report.results import STATE_WORDS, results_rows
 from ostinato.report.says import says
 from ostinato.report.sentences import answer
 from ostinato.report.sweeps import sweep_tables
-from ostinato.report.units import WORDS, only_base, unit_of
+from ostinato.report.units import only_base, unit_of
 from ostinato.schedule import draw_svg
 from ostinato.store import RunFolder, Store, study_hash
 from ostinato.store.studies import folder_name
@@ -76,8 +76,7 @@ def page(study: Study, store: Store) -> str:
         says=says(study, results),
         base=base,
         over=base or "the arm that each is compared with",
-        unit=WORDS[unit_of(study)],
-        tokenizers=len({arm.data.tokenizer for arm in study.arms}) > 1,
+        tokenizers=unit_of(study) == BITS,
         sweeps=[table_html(table) for table in sweep_tables(results, unit_of(study))],
         costs=table_html(costs_table(results)),
         strip=_strip(study, results, planned),
