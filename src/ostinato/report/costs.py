@@ -39,8 +39,8 @@ def _cells(result: ArmResult) -> tuple[Cell, ...]:
         ratio = ratios.get(name)
         return Cell(text if ratio is None or value is None else f"{text} ({numbers.times(ratio)})", value, title)
 
-    memory, key = (ledger.memory_total, "memory_estimate") if result.peak_bytes is None else (result.peak_bytes, "peak_bytes")
-    estimated = "est. " if result.peak_bytes is None else ""
+    memory, key = _memory(result)
+    estimated = "est. " if key == "memory_estimate" else ""
     return (
         Cell(result.name, result.name, result.arm.note),
         Cell(result.against or numbers.NONE, result.against),
@@ -62,9 +62,8 @@ def _cells(result: ArmResult) -> tuple[Cell, ...]:
 def cost_words(result: ArmResult) -> str:
     """3.00× the training FLOPs (1.08e12), 2.45× the training time (46 min 10 s) and 2.08× the peak memory (70.0 GiB)."""
     ledger, ratios = result.ledger, result.cost_ratios
-    memory, key, kind = ledger.memory_total, "memory_estimate", "memory, estimated"
-    if result.peak_bytes is not None:
-        memory, key, kind = result.peak_bytes, "peak_bytes", "peak memory"
+    memory, key = _memory(result)
+    kind = "memory, estimated" if key == "memory_estimate" else "peak memory"
     parts = [_times(ratios.get("flops_total"), "training FLOPs", numbers.power(ledger.flops_total))]
     if result.seconds is not None:
         speed = f", {numbers.human(result.tokens_per_s)} tokens a second" if result.tokens_per_s else ""
@@ -74,6 +73,11 @@ def cost_words(result: ArmResult) -> str:
     if ledger.cache_bytes_fixed:
         parts.append(_times(ratios.get("cache_bytes_fixed"), "cache at any length", numbers.size(ledger.cache_bytes_fixed)))
     return numbers.listed(parts)
+
+
+def _memory(result: ArmResult) -> tuple[int, str]:
+    """Bytes: measured, else the ledger's estimate; and the name of that cost."""
+    return (result.ledger.memory_total, "memory_estimate") if result.peak_bytes is None else (result.peak_bytes, "peak_bytes")
 
 
 def _times(ratio: float | None, what: str, value: str) -> str:
