@@ -108,10 +108,7 @@ def _batches(corpus: Corpus, counts: Counter[str], place: Place, known: _Known, 
     batch = _Batch()
     for number, document in enumerate(corpus.documents(counts, place)):
         record = record_of(document)
-        if number < known.count:
-            if not known.same(record):
-                raise changed(corpus.name)
-        elif not open_end:
+        if not (known.same(record) if number < known.count else open_end):
             raise changed(corpus.name)
         if number < skip:
             continue
@@ -164,7 +161,7 @@ def _finished(
     records["tokens"] = lengths + 1
     records["words"] = _words(text, np.cumsum(sizes) - sizes)
     records["inexact"] = spelt[ends] - spelt[starts] != sizes + vocabulary.prefix
-    literals = [literal for literal in vocabulary.literals_in(text)]
+    literals = vocabulary.literals_in(text)
     special["special_literal"] += sum(any(literal in document for literal in literals) for document in batch.texts) if literals else 0
     return records, np.insert(ids, starts, np.uint32(vocabulary.bos))
 

@@ -9,6 +9,7 @@ or that of huggingface_hub or of datasets, has of it, else how to fetch it elsew
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -27,7 +28,7 @@ from ostinato.data.policies import clean, utf8
 from ostinato.data.readers import no_field
 from ostinato.errors import DataError
 from ostinato.files import lock, write_atomic
-from ostinato.study.ready import READY, hub_id
+from ostinato.study.ready import hub_id
 from ostinato.study.records import Data
 
 SHARD_BYTES = 64 << 20  # of text: what is lost when a gathering is killed, and about what is held in memory
@@ -102,10 +103,8 @@ def gathered(data: Data, cache: Path) -> Fetched | None:
     if not all(os.path.isfile(file) for file in files):
         return None
     origin = {key: state[key] for key in ("id", "revision", "config", "split")}
-    content = (
-        ["hub", *origin.values(), data.field] if state["revision"] else ["hub", *origin.values(), [shard["sha256"] for shard in shards]]
-    )
-    return Fetched(files, content, origin)
+    what = data.field if state["revision"] else [shard["sha256"] for shard in shards]
+    return Fetched(files, ["hub", *origin.values(), what], origin)
 
 
 def _place(data: Data, cache: Path) -> Path:
@@ -237,8 +236,6 @@ class _Shard:
     """A Parquet file while it is being written: it has its name when it is whole. `bytes` counts the text that is not dropped as empty."""
 
     def __init__(self, file: Path):
-        import hashlib
-
         self.file, self.scratch, self.rows, self.bytes = file, file.with_name(f".{file.name}"), 0, 0
         self._digest, self._counts = hashlib.sha256(), Counter()
 
@@ -297,10 +294,8 @@ def _package(name: str) -> Any:
 def _no_network(data: Data, name: str, why: str) -> DataError:
     plain, _, revision = name.partition("@")
     folder = plain.split("/")[1]
-    ready = READY[data.corpus].keys if data.corpus in READY else {}
     keys = {"config": data.config, "split": None if data.split == "train" else data.split, "join": data.join, "field": data.field}
-    shown = {key: value for key, value in keys.items() if value is not None and (key != "field" or value != "text" or key not in ready)}
-    shown = {key: value for key, value in shown.items() if (key, value) != ("field", "text")}
+    shown = {key: value for key, value in keys.items() if value is not None and (key, value) != ("field", "text")}
     inside = ", ".join([f"corpus: ./{folder}", *(f"{key}: {value}" for key, value in shown.items())])
     fetched = f"hf download {plain} --repo-type dataset{f' --revision {revision}' if revision else ''} --local-dir {folder}"
     return DataError(

@@ -57,4 +57,4 @@ def hub_id(corpus: str) -> str | None:
     """The id on the hub that a corpus may stand for: a ready name's, or itself if it reads like one."""
     if corpus in READY:
         return READY[corpus].id
-    return corpus if HUB_ID.fullmatch(corpus) and not corpus.startswith((".", "~", "/")) else None
+    return corpus if HUB_ID.fullmatch(corpus) and not corpus.startswith(".") else None

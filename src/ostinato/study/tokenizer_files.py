@@ -46,9 +46,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _bos(path: Path, config: dict[str, Any], content: Any) -> str | None:
     for given in (config, _json(path / "special_tokens_map.json")):
-        token = given.get("bos_token")
-        token = token.get("content") if isinstance(token, dict) else token
-        if token:
+        if token := _spelling(given, "bos_token"):
             return str(token)
     number = _json(path / "config.json").get("bos_token_id")
     if not isinstance(number, int) or not isinstance(content, dict):
@@ -60,6 +58,12 @@ def _bos(path: Path, config: dict[str, Any], content: Any) -> str | None:
     if isinstance(vocab, dict):
         return next((token for token, index in vocab.items() if index == number), None)
     return None
+
+
+def _spelling(given: dict[str, Any], name: str) -> Any:
+    """A special token, which is given as text, or as an object with it."""
+    token = given.get(name)
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def _byte_level(path: Path, config: dict[str, Any]) -> dict[str, Any]:
@@ -94,8 +98,7 @@ def _added(path: Path, config: dict[str, Any], vocab: dict[str, int]) -> list[di
         found[int(index)] = (token["content"], bool(token.get("special", True)))
     for given in (config, _json(path / "special_tokens_map.json")):
         for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
-            token = given.get(name)
-            token = token.get("content") if isinstance(token, dict) else token
+            token = _spelling(given, name)
             if token in vocab:
                 found.setdefault(vocab[token], (token, True))
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
