@@ -191,6 +191,13 @@ def test_crossings_in_words(hybrid, gains, ends, words):
     assert crossing_words(course_of(result, *gains, ends=ends, tokens=300_000)).endswith(words)
 
 
+def test_seeds_that_cross_where_their_mean_does_not_are_named(hybrid):
+    result = course_of(by_name(*hybrid)["three-again"], -0.2, -0.1, tokens=300_000)
+    course = {1: ((100_000, -0.2), (200_000, 0.1)), 2: ((100_000, -0.2), (200_000, -0.3))}
+    said = crossing_words(replace(result, course=course))
+    assert said.endswith("behind at every measured point (2, from 100k tokens on); by itself seed 1 at 167k tokens crosses.")
+
+
 def test_other_tokenizers_are_compared_by_document_in_bits(tokenizers):
     study, store = tokenizers
     found = by_name(study, store)

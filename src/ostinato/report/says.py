@@ -70,10 +70,16 @@ def _never(crossed: Crossing) -> str:
     gains = [gain for _, gain in crossed.line]
     where = f"measured point ({len(gains)}, from {numbers.human(crossed.line[0][0])} tokens on)"
     if all(gain > 0 for gain in gains) or all(gain < 0 for gain in gains):
-        return f"No crossing: {'ahead' if crossed.ahead else 'behind'} at every {where}."
-    if not any(gains):
-        return f"No crossing: level at every {where}."
-    return f"No crossing: {'never behind' if max(gains) > 0 else 'never ahead'} at a {where}."
+        said = f"{'ahead' if crossed.ahead else 'behind'} at every {where}"
+    elif not any(gains):
+        said = f"level at every {where}"
+    else:
+        said = f"{'never behind' if max(gains) > 0 else 'never ahead'} at a {where}"
+    alone = [f"{seed} at {numbers.human(at)}" for seed, at in crossed.by_seed.items() if at is not None]
+    if not alone:
+        return f"No crossing: {said}."
+    seeds, crosses = ("seed", "crosses") if len(alone) == 1 else ("seeds", "cross")
+    return f"No crossing on the mean over seeds: {said}; by itself {seeds} {numbers.listed(alone)} tokens {crosses}."
 
 
 def _seeds(crossed: Crossing) -> str:
