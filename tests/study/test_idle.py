@@ -40,6 +40,8 @@ def warned(tmp_path):
         ({"data": "python-docs, buffer: 9"}, "data.buffer", {"data": "python-docs, buffer: 9, packing: best-fit"}),
         ({"data": "python-docs, field: body"}, "data.field", {"data": "a.jsonl, field: body"}),
         ({"data": "python-docs, separator: '%'"}, "data.separator", {"data": "a.txt, separator: '%'"}),
+        ({"data": "owner/name, separator: '%'"}, "data.separator", {"data": "./owner/name, separator: '%'"}),
+        ({"data": "fineweb-edu, most: 1M, encoding: latin-1"}, "data.encoding", {"data": "a.jsonl, encoding: latin-1"}),
     ],
 )  # fmt: skip
 def test_a_key_without_effect_is_said(warned, keys, name, working):

@@ -1,4 +1,4 @@
-"""`ostinato list`: the shipped studies, or the runs in the store."""
+"""`ostinato list`: the shipped studies and the corpora that have a name, or the runs in the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
-        """List the shipped studies, or with --runs the runs in the store."""
+        """List the shipped studies and the corpora by name, or with --runs the runs in the store."""
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text

@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def plan(study: StudySource, size: Size = None, as_json: Json = False) -> None:
-        """Show what every arm costs, which axes equal the reference arm's, and what could confound the comparison."""
+        """Show what every arm costs, which axes equal those of the arm it is compared with, and what could confound the comparison."""
         from ostinato.api import Study
 
         result = Study.load(study, size=size).plan()

@@ -29,7 +29,7 @@ def measure_losses(decoder: Losses, targets: Targets, batch_tokens: int, documen
     """Nats of every target, float32 [N], in the number format that the decoder trains in.
 
     batch_tokens: inputs of one forward pass at most (one window at least); the mean loss does not depend on it beyond 1e-6 relative.
-    document_mask: attention stops at BOS, as in training. progress(done, all): targets.
+    document_mask: attention and recurrent states stop at BOS, as in training. progress(done, all): targets.
     Raises DataError unless every target is scored exactly once.
     """
     device = next(iter(decoder.parameters())).device

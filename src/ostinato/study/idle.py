@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ostinato.study.derive import draws_h0, layer_window, optimizer_groups, pass_groups
 from ostinato.study.families import DEFAULTS
-from ostinato.study.ready import CORPORA
+from ostinato.study.ready import CORPORA, hub_id
 from ostinato.study.records import Arm, Data, Init, LrSchedule, Model, Muon, Recipe, Record, Study, Windows
 
 
@@ -40,6 +40,10 @@ def _own_text(arm: Arm) -> bool:
     return arm.data.corpus not in CORPORA
 
 
+def _own_files(arm: Arm) -> bool:
+    return _own_text(arm) and hub_id(arm.data.corpus) is None
+
+
 def _repeats(arm: Arm) -> bool:
     return arm.model.inject != "linear" or bool(pass_groups(arm.model))
 
@@ -66,8 +70,9 @@ RULES = (
          "it is the length of the ramp from momentum_start"),
     Rule("data.buffer", Data, lambda arm: arm.data.packing == "best-fit", "it is for packing: best-fit"),
     Rule("data.field", Data, _own_text, "it is for JSONL and Parquet"),
-    Rule("data.separator", Data, _own_text, "it is for text files"),
-    *(Rule(f"data.{key}", Data, _own_text, "it is for text of your own") for key in ("config", "split", "join", "encoding")),
+    Rule("data.separator", Data, _own_files, "it is for text files"),
+    Rule("data.encoding", Data, _own_files, "it is for text and JSONL files"),
+    *(Rule(f"data.{key}", Data, _own_text, "it is for text of your own") for key in ("config", "split", "join")),
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Data(Record):
         "contiguous", description="one unbroken stream; or best-fit: rows that begin with BOS and crop (much text is lost in short rows)"
     )
     buffer: Count = Field(1000, ge=1, description="documents that best-fit packing chooses from")
-    document_mask: Switch = Field(False, description="attention stops at the start of a document")
+    document_mask: Switch = Field(False, description="attention and recurrent states stop at the start of a document")
     validation: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents")
     held_out: Real = Field(0.05, gt=0, lt=0.5, description="share of the text, in whole documents, measured but not looked at")
     training_share: Real = Field(

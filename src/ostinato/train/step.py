@@ -58,7 +58,7 @@ def micro_batches(rows: np.ndarray, rows_at_once: int, bos: int | None, device: 
                   keys_B2: Tensor | None = None) -> Iterator[MicroBatch]:  # fmt: skip
     """Cut the rows [B, T+1] of a step into micro-batches of at most `rows_at_once` rows.
 
-    bos: the token that starts a document, when attention must stop there; None without a document mask.  keys_B2: of all rows.
+    bos: the token that starts a document, when nothing may be seen across it; None without a document mask.  keys_B2: of all rows.
     """
     for first in range(0, len(rows), rows_at_once):
         block = np.asarray(rows[first : first + rows_at_once], dtype=np.int64)
