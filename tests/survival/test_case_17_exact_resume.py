@@ -76,7 +76,8 @@ print(json.dumps({"killed": killed}))
 def runs(small_arm, small_text, tmp_path_factory):
     """(folders by name, arm): `whole`, `parts` (10, then the rest) and three that were killed again and again."""
     root = tmp_path_factory.mktemp("resume")
-    arm = small_arm(model={"schedule": "1..2 1..2", "inject": "linear", "h0": "noise", "pass_norm": True, "attn_gate": "head"})
+    switches = {"schedule": "1..2 1..2", "inject": "linear", "h0": "noise", "pass_norm": True, "attn_gate": "head"}
+    arm = small_arm(model={"layers": ("gdn", "gqa"), **switches})
     given = {"root": str(root), "cache": str(small_text.cache), "arm": arm.model_dump(mode="json"), "every": "256", "workers": 3,
              "parts": [10, 99], "evaluate": {"every": "320", "targets": 300, "context": 16},
              "delays": [0.02, 0.05, 0.08, 0.12, 0.16, 0.2, 0.1, 0.15]}  # fmt: skip
