@@ -37,6 +37,15 @@ def refused(study, text: str, *parts: str, base: str = BASE) -> str:
     return str(caught.value)
 
 
+def test_windows_of_documents_hold_bos_and_more(study):
+    one = "recipe: {context: 1, batch: 64}\n"
+    refused(study, one, "recipe.context", "windows of 1 token", "evaluate: {context: 2}")
+    refused(study, "evaluate: {context: 1}\n", "evaluate.context", "windows of 1 token")
+    refused(study, "evaluate: {context: 8, stride: 8}\n", "stride 8 is not less than the context 8", "stride: 4")
+    for measured in ("{context: 2}", "{context: 2, stride: 1}", "{windows: rows}"):
+        assert study(one + f"evaluate: {measured}\n").arms[0].recipe.context == 1
+
+
 @pytest.mark.parametrize("depth", ["0", "-3"])
 def test_a_word_or_a_number_out_of_range(study, depth):
     refused(study, f"  a: {{residual_scaling: {depth}}}\n", f"'{depth}' is out of range", "residual_scaling is more than 0")

@@ -155,12 +155,19 @@ def _evaluation(arm: Arm, evaluate: Evaluate, keys: dict[str, Any], locate: _Loc
             "there is one row of positions a token of the recipe's context",
             f"evaluate: {{context: {arm.recipe.context}}}",
         )
-    if evaluate.stride is not None and evaluate.windows == "documents" and evaluate.stride > context:
+    if evaluate.windows == "documents" and context < 2:
+        yield (at if evaluate.context else locate).problem(
+            ("evaluate.context",) if evaluate.context else ("recipe.context",),
+            f"documents measured through windows of {context} token",
+            "such a window holds BOS and at least one token of the document",
+            "evaluate: {context: 2}, or windows: rows",
+        )
+    elif evaluate.stride is not None and evaluate.windows == "documents" and evaluate.stride >= context:
         yield at.problem(
             ("evaluate.stride",),
-            f"stride {evaluate.stride:,} is more than the context {context:,}",
-            "every target is measured once",
-            f"stride: {context // 2 or 1}",
+            f"stride {evaluate.stride:,} is not less than the context {context:,}",
+            "every target is measured once, and each window begins with BOS",
+            f"stride: {context // 2}",
         )
     if evaluate.batch < context:
         yield at.problem(
