@@ -120,3 +120,14 @@ def test_report_check_query_generate_list_draw(folder):
 )
 def test_a_mistake_is_a_message_with_a_way_out(words, said, tmp_path):
     assert said in ostinato(*words, cwd=tmp_path, code=2)
+
+
+def test_keys_are_never_cut_off():
+    from typer.testing import CliRunner
+
+    from ostinato import api
+    from ostinato.cli.main import app
+
+    shown = CliRunner().invoke(app, ["keys"], env={"COLUMNS": "80"}).stdout
+    assert "…" not in "".join(line[:27] for line in shown.splitlines())
+    assert all(row["key"][:26] in shown for row in api.keys(""))

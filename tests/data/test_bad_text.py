@@ -135,6 +135,14 @@ def test_rows_without_text_are_counted_in_the_error(tmp_path):
         prepare(Data(corpus=str(tmp_path / "a.parquet"), tokenizer=Tokenizer(bpe=270)), tmp_path / "cache")
 
 
+def test_a_folder_that_may_not_be_entered_is_no_matter_of_the_cache(tmp_path, monkeypatch):
+    def closed(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", closed)
+    assert "cannot be read: Permission denied" in said(tmp_path / "a.txt", tmp_path / "cache")
+
+
 # --- not what it says
 
 

@@ -82,3 +82,8 @@ def test_measuring_is_said_instead_of_a_speed():
 
 def test_a_line_says_the_same():
     assert line(VIEW) == "38% of the study, 1 of 4 runs done, about 2:05 left (plain, seed 1, 50%, 1,234 tokens/s, loss 3.250, 1:01 left)"
+
+
+def test_a_run_that_starts_does_not_say_how_long_it_takes():
+    told = line(StudyView((RunView("plain", 1, "running", 0, 1000),), 0.0, 80.0, 1.0, None))
+    assert told.endswith("(plain, seed 1, 0%, starting)")

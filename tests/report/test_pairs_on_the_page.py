@@ -182,7 +182,7 @@ def course_of(result, *gains, ends=None, tokens=None):
         ((-0.1, -0.1), 170_000, "No crossing: behind at every measured point (2, from 100k tokens on)."),
         ((0.1, 0.0, 0.2), 170_000, "No crossing: never behind at a measured point (3, from 100k tokens on)."),
         ((0.0, 0.0), 170_000, "No crossing: level at every measured point (2, from 100k tokens on)."),
-        ((0.1,), 170_000, "Whether it crossed cannot be told: one point is measured in both. `every` in evaluate measures more."),
+        ((0.1,), 170_000, "Whether it crossed cannot be told: one point is measured in both. More are with evaluate: {every: …}."),
         ((), 170_000, "No crossing can be told: it trains on another number of tokens than three."),
     ],
 )  # fmt: skip

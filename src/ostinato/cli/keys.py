@@ -25,10 +25,10 @@ def register(app: typer.Typer) -> None:
             print_json(rows)
             return
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table("key", "values", "default", "what it is", box=None)
+        table = Table(Column("key", min_width=26, overflow="fold"), "values", "default", "what it is", box=None)
         for row in rows:
             table.add_row(*map(Text, row.values()))
         Console(highlight=False).print(table)

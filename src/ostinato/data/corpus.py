@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from itertools import chain
 from pathlib import Path
@@ -157,28 +157,43 @@ def find(data: Data, cache: Path, progress: Progress | None = None) -> Corpus:
     check_encoding(data.encoding)
     path = expanded(name)
     if name not in READY:
-        if path.is_dir():
-            return _corpus(layout(path, data.config, data.split, data.most is None), data, cache, progress)
-        if path.is_file():
-            if data.config is not None or data.split != "train":
-                key, value = ("config", data.config) if data.config is not None else ("split", data.split)
-                raise DataError(f"{path} is one file, and has no {key} {value!r}", f"a {key} is of a data set", f"leave {key} out")
-            kind, packing = kind_of(path.name)
-            inside = path.stem if packing else path.name
-            if kind is None and (kind_of(inside)[0] or os.path.splitext(inside)[1].lower() in _NO_TEXT):
-                raise DataError(
-                    f"{path} is not read as text",
-                    f"a file is text, or {', '.join((*JSONL, *PARQUET, *ARROW, *TAR))}; text, JSONL and tar files also packed",
-                    "unpack it, and name what was in it"
-                    if packing or path.suffix.lower() == ".zip"
-                    else f'write it as JSONL, one {{"{data.field}": "…"}} a line; if it is that already, let its name end with .jsonl',
-                )
-            return _corpus(Layout((str(path),), kind or "text"), data, cache, progress)
-        if path.exists():  # a pipe or a device: it could be read once, or without end
-            raise DataError(f"{path} is neither a file nor a folder", "text is read more than once", "write it to a file, and name that")
+        try:
+            found = _local(path, data, cache, progress)
+        except OSError as error:
+            raise DataError(
+                f"{error.filename or path} cannot be read: {error.strerror}",
+                "a corpus is readable, and so is the folder that it lies in",
+                "check its permissions",
+            ) from None
+        if found:
+            return found
     if is_on_hub(data):
         return _streamed(data, cache, progress)
     raise _missing(name)
+
+
+def _local(path: Path, data: Data, cache: Path, progress: Progress | None) -> Corpus | None:
+    """A file or a folder of this machine; None where there is nothing."""
+    if path.is_dir():
+        return _corpus(layout(path, data.config, data.split, data.most is None), data, cache, progress)
+    if path.is_file():
+        if data.config is not None or data.split != "train":
+            key, value = ("config", data.config) if data.config is not None else ("split", data.split)
+            raise DataError(f"{path} is one file, and has no {key} {value!r}", f"a {key} is of a data set", f"leave {key} out")
+        kind, packing = kind_of(path.name)
+        inside = path.stem if packing else path.name
+        if kind is None and (kind_of(inside)[0] or os.path.splitext(inside)[1].lower() in _NO_TEXT):
+            raise DataError(
+                f"{path} is not read as text",
+                f"a file is text, or {', '.join((*JSONL, *PARQUET, *ARROW, *TAR))}; text, JSONL and tar files also packed",
+                "unpack it, and name what was in it"
+                if packing or path.suffix.lower() == ".zip"
+                else f'write it as JSONL, one {{"{data.field}": "…"}} a line; if it is that already, let its name end with .jsonl',
+            )
+        return _corpus(Layout((str(path),), kind or "text"), data, cache, progress)
+    if path.exists():  # a pipe or a device: it could be read once, or without end
+        raise DataError(f"{path} is neither a file nor a folder", "text is read more than once", "write it to a file, and name that")
+    return None
 
 
 def is_on_hub(data: Data) -> bool:
@@ -261,10 +276,8 @@ def _corpus(chosen: Layout, data: Data, cache: Path, progress: Progress | None) 
                 write_atomic(memory, json.dumps(known | {"of": stats[:20]}))
     count = known["files"] if isinstance(known.get("files"), int) else len(chosen.files)
     identity = hashlib.sha256(json.dumps([known["sha256"], how]).encode()).hexdigest()
-    return Corpus(
-        corpus.name, corpus.files[:count], corpus.field, corpus.separator, identity, sum(stat[1] for stat in stats[:count]), corpus.join,
-        corpus.encoding, corpus.most, origin=corpus.origin, left_out=corpus.left_out, sha256=known["sha256"], looks=key_of(stats[:count]),
-    )  # fmt: skip
+    size = sum(stat[1] for stat in stats[:count])
+    return replace(corpus, files=corpus.files[:count], identity=identity, bytes=size, sha256=known["sha256"], looks=key_of(stats[:count]))
 
 
 def _hashed(files: tuple[str, ...], progress: Progress | None) -> str:

@@ -124,12 +124,12 @@ def _stream(file: Path, packing: str | None, how: Reading) -> Iterator[tuple[Bin
 def _text(file: Path, packing: str | None, how: Reading) -> Iterator[bytes]:
     with _stream(file, packing, how) as (stream, fix):
         lines = 1
-        for piece in _between(stream, how.separator):
+        for piece in between(stream, how.separator):
             yield fix(piece, lambda at, piece=piece, lines=lines: f"line {lines + piece.count(10, 0, at)}")
             lines += piece.count(b"\n") + (how.separator or "").count("\n")
 
 
-def _between(stream: BinaryIO, separator: str | None) -> Iterator[bytes]:
+def between(stream: BinaryIO, separator: str | None) -> Iterator[bytes]:
     """What lies between separators; a stream that ends with one does not end with an empty document, an empty stream is one."""
     if separator is None:
         yield stream.read()
@@ -185,7 +185,7 @@ def json_value(text: bytes, where: str, how: Reading, whole: bool = True, unit: 
     try:
         row = _JSON.decode(text.decode())
     except (ValueError, RecursionError) as error:
-        why = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
+        why = f"{error.msg.removesuffix(' at')} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise DataError(
             f"{where}: not JSON ({why})" if whole else f"{where}, the last: cut off ({why})",
             f"one JSON object a {unit}",

@@ -165,7 +165,8 @@ def _facts(run: RunView) -> list[str]:
     if run.measuring is not None:
         pace = f"measuring {run.measuring:.0%}"
     return [f"{run.tokens / max(1, run.tokens_total):.0%}", pace,
-            f"loss {run.loss:.3f}" if run.loss is not None else "", f"{duration(run.seconds_left)} left"]  # fmt: skip
+            f"loss {run.loss:.3f}" if run.loss is not None else "",
+            f"{duration(run.seconds_left)} left" if run.seconds_left is not None else ""]  # fmt: skip
 
 
 def _others(view: StudyView) -> str:

@@ -52,7 +52,7 @@ def crossing_words(result: ArmResult) -> str:
     if crossed is None:
         return f"No crossing can be told: it trains on another number of tokens than {result.against}."
     if len(crossed.line) == 1:
-        return "Whether it crossed cannot be told: one point is measured in both. `every` in evaluate measures more."
+        return "Whether it crossed cannot be told: one point is measured in both. More are with evaluate: {every: …}."
     if crossed.tokens is None or crossed.between is None:
         return _never(crossed)
     low, high = crossed.between

@@ -162,6 +162,9 @@ def _unknown(key: str, value: Any, line: int, shape: Keys | Named, place: tuple[
     meant = OTHER_NAMES.get(key.lower(), "")
     if meant in here:
         return Problem(line, where(place), what, f"it is called {meant}", f"{meant}: …")
+    if key == "model" and place[:1] == ("arms",) and len(place) == 2:
+        inner = ", ".join(f"{name}: …" for name in value) if isinstance(value, dict) else ""
+        return Problem(line, where(place), what, "the keys of the model stand in an arm itself", f"{place[1]}: {{{inner or 'layers: …'}}}")
     elsewhere = _elsewhere(key, place) or _elsewhere(meant, place)
     near = difflib.get_close_matches(key.lower(), here, n=1)
     if elsewhere and not (near and meant):
