@@ -35,11 +35,7 @@ def parquet(file: Path, how: Reading) -> Iterator[bytes]:
                 how.meter.known = row / total
             fix.end()
     except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})",
-            "a Parquet file is complete: it ends with its table of contents",
-            "fetch or write the file again: it was probably cut off",
-        ) from None
+        raise _not_whole(file, row, error, "a Parquet file is complete: it ends with its table of contents") from None
 
 
 def arrow(file: Path, how: Reading) -> Iterator[bytes]:
@@ -61,11 +57,12 @@ def arrow(file: Path, how: Reading) -> Iterator[bytes]:
                 how.meter.known = source.tell() / max(1, source.size())
             fix.end()
     except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})",
-            "an Arrow file is complete, to its end mark",
-            "fetch or write the file again: it was probably cut off",
-        ) from None
+        raise _not_whole(file, row, error, "an Arrow file is complete, to its end mark") from None
+
+
+def _not_whole(file: Path, row: int, error: Exception, rule: str) -> DataError:
+    what = f"{file}, from row {row + 1}: not whole ({str(error).splitlines()[0][:200]})"
+    return DataError(what, rule, "fetch or write the file again: it was probably cut off")
 
 
 def _batches(source: pa.OSFile) -> Iterator[Any]:

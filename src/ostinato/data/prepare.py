@@ -105,18 +105,16 @@ def _make(
             part_of, counts["duplicate"] = _split(work, data)
             assert data.tokenizer.bpe
             vocabulary, trained_on = _trained(work, corpus, data.tokenizer.bpe, part_of, progress)
-            dtype = "<u2" if vocabulary.size <= 1 << 16 else "<u4"
             again: Counter[str] = Counter()
-            stream(work, corpus, vocabulary, dtype, again, place, progress)
+            stream(work, corpus, vocabulary, _dtype(vocabulary), again, place, progress)
             counts["special_literal"] = again["special_literal"]
         else:
             vocabulary = given_vocabulary
-            dtype = "<u2" if vocabulary.size <= 1 << 16 else "<u4"
             work.state["scan"] = None
-            stream(work, corpus, vocabulary, dtype, counts, place, progress)
+            stream(work, corpus, vocabulary, _dtype(vocabulary), counts, place, progress)
             _refuse_none(work, corpus, counts)
             part_of, counts["duplicate"] = _split(work, data)
-        parts = distribute(folder, work, part_of, dtype)
+        parts = distribute(folder, work, part_of, _dtype(vocabulary))
         if not corpus.unchanged():
             raise changed(corpus.name)
     except DataError:  # the text or the tokenizer must change, so nothing of this is of use
@@ -133,13 +131,17 @@ def _make(
                    "left_out": dict(corpus.left_out + place.how.left_out)},
         "tokenizer": {"sha256": vocabulary.sha256, "trained": vocabulary.trained, "trained_on_bytes": trained_on,
                       "prefix_bytes": vocabulary.prefix, "policies": vocabulary.policies},
-        "vocab": vocabulary.size, "bos": vocabulary.bos, "dtype": dtype, "split": splitting.RULE, "parts": parts,
+        "vocab": vocabulary.size, "bos": vocabulary.bos, "dtype": _dtype(vocabulary), "split": splitting.RULE, "parts": parts,
         "policies": {"rules": RULES, "counts": {name: int(counts[name]) for name in RULES}},
         "text_fingerprint": hashlib.sha256(json.dumps({name: file["sha256"] for name, file in files.items()}).encode()).hexdigest(),
         "files": files,
     }  # fmt: skip
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
     work.remove()
+
+
+def _dtype(vocabulary: Vocabulary) -> str:
+    return "<u2" if vocabulary.size <= 1 << 16 else "<u4"
 
 
 def _scan(work: Work, corpus: Corpus, place: Place, progress: Progress | None) -> dict[str, int]:
@@ -186,22 +188,26 @@ def _text_sha256(work: Work) -> str:
 
 def _trained(work: Work, corpus: Corpus, entries: int, part_of: np.ndarray, progress: Progress | None) -> tuple[Vocabulary, int]:
     """Second reading: the tokenizer, and the bytes that it was trained on; nothing is read if it was done before."""
-    limit, total = None, _bytes_of_training(work, part_of, None)
+
+    def total_bytes(limit: np.uint64 | None) -> int:
+        return sum(int(sizes[chosen].sum()) for chosen, sizes in _training(work, part_of, limit))
+
+    limit, total = None, total_bytes(None)
     if total > TOKENIZER_BYTES:  # the second half of the digest, so that the choice has nothing to do with the split
         limit = np.uint64(TOKENIZER_BYTES / total * 2**64)
-        total = _bytes_of_training(work, part_of, limit)
+        total = total_bytes(limit)
     known = work.file("tokenizer.json")
     if known.exists():
         return trained_before(known.read_text(encoding="utf-8")), total
 
     def texts() -> Iterator[str]:
         done, said = 0, 0.0
-        chosen = _chosen(work, part_of, limit)
+        chosen = (one for many, _ in _training(work, part_of, limit) for one in many.tolist())
         for document in corpus.documents(Counter()):
-            record = next(chosen, None)
-            if record is None:
+            wanted = next(chosen, None)
+            if wanted is None:
                 raise changed(corpus.name)
-            if record:
+            if wanted:
                 done += len(document)
                 if progress and time.monotonic() - said > _SAID:
                     said = time.monotonic()
@@ -213,19 +219,10 @@ def _trained(work: Work, corpus: Corpus, entries: int, part_of: np.ndarray, prog
     return vocabulary, total
 
 
-def _chosen(work: Work, part_of: np.ndarray, limit: np.uint64 | None) -> Iterator[bool]:
-    """Of every document, whether the tokenizer is trained on it."""
+def _training(work: Work, part_of: np.ndarray, limit: np.uint64 | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Whether the tokenizer is trained on a document, bool [n], and its bytes, int64 [n], a chunk of the corpus at a time."""
     first = 0
-    for digests, _ in work.digests_and_sizes():
-        chosen = np.asarray(part_of[first : first + len(digests)]) == 0
-        first += len(digests)
-        yield from (chosen if limit is None else chosen & (digests[:, 1] < limit)).tolist()
-
-
-def _bytes_of_training(work: Work, part_of: np.ndarray, limit: np.uint64 | None) -> int:
-    first = total = 0
     for digests, sizes in work.digests_and_sizes():
         chosen = np.asarray(part_of[first : first + len(digests)]) == 0
         first += len(digests)
-        total += int(sizes[chosen if limit is None else chosen & (digests[:, 1] < limit)].sum())
-    return total
+        yield chosen if limit is None else chosen & (digests[:, 1] < limit), sizes

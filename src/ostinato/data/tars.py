@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ostinato.data.encodings import Utf8, is_utf8_name
-from ostinato.data.readers import Reading, json_lines, json_value
+from ostinato.data.readers import Reading, between, json_lines, json_value
 from ostinato.data.unpack import JSONL, TEXT, opened
 from ostinato.errors import DataError
 
@@ -60,7 +60,7 @@ def _documents(file: Path, archive: tarfile.TarFile, fix: Utf8, how: Reading) ->
         where = f"{file}, member {member.name}"
         if end.endswith(TEXT):
             has_text = True
-            for piece in _pieces(archive.extractfile(member).read(), how.separator):
+            for piece in between(archive.extractfile(member), how.separator):
                 yield fix(piece, lambda at, piece=piece, name=member.name: f"member {name}, line {piece.count(10, 0, at) + 1}")
         elif end.endswith(JSONL):
             yield from json_lines(archive.extractfile(member), where, fix, how)
@@ -75,13 +75,6 @@ def _documents(file: Path, archive: tarfile.TarFile, fix: Utf8, how: Reading) ->
 def _json(content: bytes, where: str, fix: Utf8, how: Reading) -> Iterator[bytes]:
     name = where.partition(", ")[2]
     return json_value(fix(content, lambda at: f"{name}, line {content.count(10, 0, at) + 1}"), where, how, unit="member")
-
-
-def _pieces(text: bytes, separator: str | None) -> list[bytes]:
-    if separator is None:
-        return [text]
-    pieces = text.split(separator.encode())
-    return pieces[:-1] if len(pieces) > 1 and not pieces[-1] else pieces
 
 
 def _check_end(file: Path) -> None:
