@@ -12,12 +12,12 @@ from typing import Any
 
 from ostinato.data import BatchPlan, Prepared, floors, prepare, rows, targets
 from ostinato.data.corpus import Progress
-from ostinato.data.split import MEASURED
 from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
 from ostinato.store import RunFolder, Store, evaluation_key
 from ostinato.study import measurements, recipe_steps, run_fingerprint
 from ostinato.study.asked import asked_arms
+from ostinato.study.points import MEASURED
 from ostinato.study.records import Arm, Data, Evaluate, Study
 
 

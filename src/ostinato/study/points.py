@@ -9,6 +9,8 @@ from ostinato.errors import StudyError
 from ostinato.study.numbers import count
 from ostinato.study.records import Evaluate
 
+MEASURED = ("validation", "held_out")
+"""Parts of the text that a run is measured on."""
 MOST_POINTS = 10_000
 _EXAMPLES = "write 100k, every 100M and every 5M from 150M to 200M, or at 1M, 2M"
 _SPLIT = re.compile(r"\s*(?:,\s*and\b|,|;|\band\b)\s*")
@@ -81,8 +83,7 @@ def _error(text: str, what: str) -> StudyError:
 def measurements(evaluate: Evaluate, total_tokens: int, tokens_per_step: int) -> dict[int, tuple[str, ...]]:
     """What is measured where: {point in tokens: parts of the text}, ascending."""
     found = points(evaluate.every, total_tokens, tokens_per_step)
-    both = ("validation", "held_out")
-    return {point: both if evaluate.held_out == "every" or point == found[-1] else both[:1] for point in found}
+    return {point: MEASURED if evaluate.held_out == "every" or point == found[-1] else MEASURED[:1] for point in found}
 
 
 def points(text: str | None, total_tokens: int, tokens_per_step: int) -> tuple[int, ...]:

@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 from ostinato.analysis.sums import summary
 from ostinato.data import Prepared, Targets, targets
-from ostinato.data.split import MEASURED
 from ostinato.errors import StoreError, TrainingError
 from ostinato.measure import measure_losses
 from ostinato.model.decoder import Decoder
 from ostinato.store.runs import RunFolder
 from ostinato.store.studies import evaluation_key
 from ostinato.study.derive import recipe_steps
-from ostinato.study.points import measurements
+from ostinato.study.points import MEASURED, measurements
 from ostinato.study.records import Arm, Evaluate
 
 log = logging.getLogger("ostinato")
