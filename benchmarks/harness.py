@@ -96,7 +96,8 @@ def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
 
 def machine() -> dict[str, Any]:
     """What these numbers were taken on."""
-    found: dict[str, Any] = {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0], "python": platform.python_version()}
+    found: dict[str, Any] = {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0],
+                             "python": platform.python_version()}  # fmt: skip
     found |= {name: os.environ.get(name) for name in KEEP_MEMORY}
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
@@ -109,8 +110,8 @@ def table(rows: list[Row]) -> str:
     lines = [f"{'':58} {'ours':>10} {'peer':>10} {'':9} {'ratio':>7} {'asked':>8}"]
     for row in rows:
         asked = "" if row.target is None else f"{'<=' if row.at_most else '>='} {row.target:g}"
-        verdict = {True: "yes", False: "NO", None: ""}[row.met]
-        lines.append(f"{row.claim:58} {row.ours:10.4g} {row.peer:10.4g} {row.unit:9} {row.ratio:7.2f} {asked:>8} {verdict:4}{row.peer_name}")
+        verdict = f"{({True: 'yes', False: 'NO', None: ''}[row.met]):4}{row.peer_name}"
+        lines.append(f"{row.claim:58} {row.ours:10.4g} {row.peer:10.4g} {row.unit:9} {row.ratio:7.2f} {asked:>8} {verdict}")
         lines += [f"    {name}: {value}" for name, value in row.notes.items()]
     return "\n".join(lines)
 
