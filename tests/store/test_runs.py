@@ -223,3 +223,25 @@ def test_targets_of_rows_keep_their_rows_and_an_older_file_gets_them(store, targ
     assert store.targets(targets.id).row is None
     store.write_targets(targets)
     assert (store.targets(targets.id).row == targets.row).all()
+
+
+def test_how_the_first_session_computed_is_remembered_piece_by_piece(store):
+    folder = store.run(FINGERPRINT)
+    assert folder.session() == {} and not store.root.exists()
+    folder.write_session(device="cpu", threads=2, compiled=False)
+    folder.write_session(rows_at_once=4)
+    assert folder.session() == {"device": "cpu", "threads": 2, "compiled": False, "rows_at_once": 4}
+    with pytest.raises(StoreError, match="'rows'"):
+        folder.write_session(rows=4)
+    (folder.path / "session.json").write_text("{")
+    with pytest.raises(StoreError, match=r"session\.json cannot be read"):
+        folder.session()
+
+
+def test_of_an_older_run_the_newest_checkpoint_says_how_it_was_computed(store):
+    folder = store.run(FINGERPRINT)
+    for tokens, threads in ((64, 2), (128, 1)):
+        path = folder.checkpoints_path / f"{tokens:012d}"
+        path.mkdir(parents=True)
+        (path / "manifest.json").write_text(f'{{"threads": {threads}, "compiled": false, "step": 1}}')
+    assert folder.session() == {"threads": 1, "compiled": False}

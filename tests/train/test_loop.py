@@ -278,7 +278,7 @@ def test_windows_longer_than_learned_positions_are_refused(run, small_arm):
 
 
 def test_a_checkpoint_of_other_threads_or_micro_batches_is_named(run, small_arm, caplog):
-    run(small_arm(), **after(5))
+    _, folder = run(small_arm(), **after(5))
     with caplog.at_level(logging.WARNING, "ostinato"):
         run(small_arm(recipe={"micro_batch": 32}), threads=2, stop=lambda: True)
     assert "threads 1, now 2; rows_at_once 4, now 2" in caplog.text
@@ -343,3 +343,12 @@ def test_other_models_run_too(run, small_arm, model):
     state, folder = run(small_arm(model=model, data={"document_mask": True}))
     assert state == "done"
     assert steps(folder)[-1]["loss"] < steps(folder)[0]["loss"]
+
+
+def test_a_run_goes_on_with_the_threads_it_began_with(run, small_arm, caplog):
+    state, folder = run(small_arm(), name="broken", threads=2, **after(7))
+    assert state == "stopped" and folder.session() == {"device": "cpu", "threads": 2, "compiled": False}
+    with caplog.at_level(logging.INFO, logger="ostinato"):
+        assert run(small_arm(), name="broken", threads=1)[0] == "done"
+    assert "as the run began: 2 threads, not compiled" in caplog.text and "the last digits may differ" not in caplog.text
+    same_run(folder, run(small_arm(), name="whole", threads=2)[1])

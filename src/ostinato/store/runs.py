@@ -5,6 +5,7 @@
     progress.json    where a running run is (rewritten often)
     steps.jsonl      one line a training step; steps.parquet once the run is done
     cost.json        the most memory that a training step has held, over every session
+    session.json     how the first session computed: device, threads, compiled, rows_at_once; later ones keep to it
     losses/EVALUATION/PART/TOKENS.parquet    a loss per target at each evaluation point
     checkpoints/     written by the training room
 
@@ -23,22 +24,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from ostinato.data.split import PARTS
 from ostinato.errors import StoreError
 from ostinato.files import lock
 from ostinato.store import losses as loss_files
 from ostinato.store import steps as step_files
 from ostinato.store.losses import LossTable
 from ostinato.store.tables import now, read_json, write_json
+from ostinato.study.points import PARTS
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from ostinato.data import Targets
 
 STATES = ("new", "running", "stopped", "failed", "done")
+SESSION = ("device", "threads", "compiled", "rows_at_once")
 _held: dict[tuple[int, str], tuple[int, int]] = {}  # (process, lock file) -> (thread that holds it, depth)
 
 
@@ -249,6 +250,30 @@ class RunFolder:
             return read_json(path, f"delete {path}: a run that goes on measures it again", ("peak_bytes",))["peak_bytes"]
         except FileNotFoundError:
             return None
+
+    # --- how it is computed
+
+    def session(self) -> dict[str, Any]:
+        """How the first session computed, in the words of SESSION; later ones keep to it, because only then the bits are the same.
+
+        Of a run from before this was written, what its newest checkpoint says; {} before the first session. Raises StoreError when torn.
+        """
+        path = self.path / "session.json"
+        try:
+            return read_json(path, f"delete {path}: the run then goes on as this machine and the options have it")
+        except FileNotFoundError:
+            found = self.checkpoints()
+        if not found:
+            return {}
+        path = found[max(found)] / "manifest.json"
+        about = read_json(path, f"delete {path.parent}: the run then goes on from the checkpoint before")
+        return {name: about[name] for name in SESSION if name in about}
+
+    def write_session(self, **settings: Any) -> None:
+        """Remember some of SESSION for every later session, beside what is remembered already. Raises StoreError for another name."""
+        if unknown := sorted(set(settings) - set(SESSION)):
+            raise StoreError(f"session setting {unknown[0]!r}", f"a run remembers {', '.join(SESSION)}", "use one of these")
+        write_json(self.path / "session.json", self.session() | settings)
 
     # --- losses
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ostinato.data import Prepared
 from ostinato.store.runs import RunFolder
 from ostinato.train.evaluation import Evaluations
-from ostinato.train.machine import choose
+from ostinato.train.machine import Machine, choose
 from ostinato.train.session import RunRequest, Session
 from ostinato.train.trackers import Opener
 from ostinato.train.trainer import StepRecord
 
 SAFETY_SECONDS = 60.0
+
+log = logging.getLogger("ostinato")
 
 
 def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device: str = "auto", stop: Callable[[], bool] | None = None,
@@ -21,14 +25,17 @@ def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device:
           safety_seconds: float = SAFETY_SECONDS, tensorboard: bool = True, trackers: Sequence[Opener] = ()) -> str:  # fmt: skip
     """Bring a run to its end, or to the step at which `stop()` says so; returns "done" or "stopped".
 
-    stop: asked between steps; a checkpoint is saved before the return.  on_step: told of every new step.  threads: of the CPU
-    (None: as torch has them); results are bit-equal only with the same number.  safety_seconds: between checkpoints by the clock.
-    tensorboard: draw curves there, where it is installed.  trackers: where else; none of them can hurt the run.
+    stop: asked between steps; a checkpoint is saved before the return.  on_step: told of every new step.
+    threads: of the CPU (None: as torch has them).  A run that has begun keeps its number of threads and its choice to compile, whatever
+    is given here.  safety_seconds: between checkpoints by the clock.  tensorboard: draw curves there, where it is installed.
+    trackers: where else; none of them can hurt the run.
     Raises TrainingError when loss or gradient is not finite, StoreError when a checkpoint cannot be saved, a folder is in use or
     holds losses of other targets; the folder then says "failed" and why, and the newest complete checkpoint stays.
     """
-    machine = choose(device, request.arm.recipe.dtype, threads, compiled)
-    with folder.lock(), machine.session():
+    with contextlib.ExitStack() as held:
+        held.enter_context(folder.lock())
+        machine = remembered(folder, choose(device, request.arm.recipe.dtype, threads, compiled))
+        held.enter_context(machine.session())
         evaluations = Evaluations(request.arm, request.evaluate, prepared, folder)
         if folder.status()["state"] == "done" and folder.finished_steps_path.exists() and not evaluations.missing():
             return "done"
@@ -47,3 +54,20 @@ def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device:
         except KeyboardInterrupt:
             folder.set_status("stopped")
             raise
+
+
+def remembered(folder: RunFolder, machine: Machine) -> Machine:
+    """The machine with the threads and the choice to compile of the run's first session; this one's when it is the first.
+
+    On another kind of device there are no bits to keep: the run goes on as that device has it.
+    """
+    before = folder.session()
+    if before.get("device", machine.device.type) != machine.device.type:
+        before = {}
+    kept = replace(machine, **{name: before[name] for name in ("threads", "compiled") if name in before})
+    if kept != machine:
+        log.info("as the run began: %d threads, %s", kept.threads, "compiled" if kept.compiled else "not compiled")
+    settings = {"device": kept.device.type, "threads": kept.threads, "compiled": kept.compiled}
+    if not settings.items() <= folder.session().items():
+        folder.write_session(**settings)
+    return kept
