@@ -280,7 +280,8 @@ def test_windows_longer_than_learned_positions_are_refused(run, small_arm):
 def test_a_checkpoint_of_other_threads_or_micro_batches_is_named(run, small_arm, caplog):
     _, folder = run(small_arm(), **after(5))
     with caplog.at_level(logging.WARNING, "ostinato"):
-        run(small_arm(recipe={"micro_batch": 32}), threads=2, stop=lambda: True)
+        folder.write_session(threads=2)  # as a session on another kind of device would leave it
+        run(small_arm(recipe={"micro_batch": 32}), stop=lambda: True)
     assert "threads 1, now 2; rows_at_once 4, now 2" in caplog.text
 
 
