@@ -348,7 +348,7 @@ def test_other_models_run_too(run, small_arm, model):
 
 def test_a_run_goes_on_with_the_threads_it_began_with(run, small_arm, caplog):
     state, folder = run(small_arm(), name="broken", threads=2, **after(7))
-    assert state == "stopped" and folder.session() == {"device": "cpu", "threads": 2, "compiled": False}
+    assert state == "stopped" and folder.session().items() >= {"device": "cpu", "threads": 2, "compiled": False}.items()
     with caplog.at_level(logging.INFO, logger="ostinato"):
         assert run(small_arm(), name="broken", threads=1)[0] == "done"
     assert "as the run began: 2 threads, not compiled" in caplog.text and "the last digits may differ" not in caplog.text

@@ -30,6 +30,7 @@ from ostinato.train.groups import rows as group_rows
 from ostinato.train.groups import table
 from ostinato.train.machine import Machine
 from ostinato.train.peak import Peak
+from ostinato.train.rows import asked, remembered
 from ostinato.train.trackers import Opener, Trackers, tensorboard
 from ostinato.train.trainer import StepRecord, Trainer
 
@@ -70,9 +71,11 @@ class Session:
         self.save_points = frozenset(points(request.checkpoints.every, self.steps.tokens, self.steps.tokens_per_step))
         self.recent: deque[float] = deque(maxlen=20)
         self.loss: float | None = None
+        self.remembered_rows: dict | None = None
         self.last_saved = self.last_written = time.monotonic()
         checkpoints.sweep(self.root)
         self.frontier = self._frontier()
+        self._rows()
         self.logged = dict(zip(*(folder.steps().column(name).to_pylist() for name in ("step", "loss")), strict=True))
         boards = tensorboard(folder.tensorboard_path) if board and self.frontier < self.steps.steps else []
         self.trackers = Trackers([*boards, *trackers], self.frontier)
@@ -115,11 +118,27 @@ class Session:
         self.folder.keep_steps(step)
         return step
 
+    def _rows(self) -> None:
+        """How many rows go through the model at once, as the run remembers it; from here on as the recipe has it, if that has changed."""
+        trainer = self.trainer
+        before, wanted = remembered(self.folder.session().get("rows_at_once")), asked(self.request.arm)
+        if before is not None:
+            if before.asked != wanted:
+                before.asked_anew(self.frontier, wanted, trainer.first_rows())
+            trainer.rows = before
+        self._remember_rows()
+
+    def _remember_rows(self) -> None:
+        record = self.trainer.rows.record()
+        if record != self.remembered_rows:
+            self.folder.write_session(rows_at_once=record)
+            self.remembered_rows = record
+
     def _jump(self, goal: int) -> None:
         """Go to the newest complete checkpoint at or before the goal, if it is ahead of where the trainer stands."""
         found = checkpoints.newest(self.root, tokens=goal)
         if found is not None and found.tokens > self.trainer.tokens:
-            other = found.differences(self._about(""))
+            other = found.differences(self._about("", found.step))
             if other:
                 log.warning(
                     "the checkpoint at %s tokens was written with %s: the last digits may differ from here on", f"{found.tokens:,}", other
@@ -130,6 +149,7 @@ class Session:
 
     def _step(self, on_step: Callable[[StepRecord], None]) -> None:
         record = self.peak.step()
+        self._remember_rows()  # before the step is logged: whoever takes it again must know how it was taken
         self.recent.append(record.seconds)
         self.loss = record.loss
         if record.step > self.frontier:
@@ -182,18 +202,19 @@ class Session:
         log.info("%s", "\n".join(line.rstrip() for line in written.getvalue().splitlines()))
         write_atomic(self.folder.path / "optimizer_groups.json", json.dumps(group_rows(groups), indent=1))
 
-    def _about(self, why: str) -> dict:
+    def _about(self, why: str, step: int) -> dict:
         machine, request = self.machine, self.request
         return {"why": why, "arm": request.arm.name, "seed": request.seed, "tokens_total": self.steps.tokens,
                 "device": machine.device.type, "threads": machine.threads, "compiled": machine.compiled,
-                "rows_at_once": self.trainer.rows_at_once}  # fmt: skip
+                "rows_at_once": self.trainer.rows.of(step)}  # fmt: skip
 
     def _save(self, why: str) -> None:
         trainer = self.trainer
         if self.folder.steps_path.exists():
             with open(self.folder.steps_path, "rb") as file:
                 os.fsync(file.fileno())
-        checkpoints.save(self.root, trainer.step_number, trainer.tokens, trainer.decoder, trainer.optimizers.state(), self._about(why))
+        about = self._about(why, trainer.step_number)
+        checkpoints.save(self.root, trainer.step_number, trainer.tokens, trainer.decoder, trainer.optimizers.state(), about)
         self.last_saved = time.monotonic()
         if trainer.step_number == self.frontier:
             self._prune()

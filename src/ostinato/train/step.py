@@ -10,7 +10,7 @@ published recipe. (Measuring leaves BOS out; that is another matter.)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +26,19 @@ from ostinato.measure.losses import Losses
 class MicroBatch:
     """What one forward pass reads. targets are -1 where they do not count; documents is None without a document mask.
 
-    keys_B2: of every row, for a model that draws noise in a step (model/noise.py).
+    keys_B2: of every row, for a model that draws noise in a step (model/noise.py).  known: counted targets, where the host knows them.
     """
 
     tokens_BT: Tensor
     targets_BT: Tensor
     documents_BT: Tensor | None = None
     keys_B2: Tensor | None = None
+    known: int | None = None
+
+    @property
+    def counted(self) -> int:
+        """Targets that count; to find out waits for a GPU, unless they are known."""
+        return int((self.targets_BT >= 0).sum()) if self.known is None else self.known
 
     def losses(self, model: Losses) -> Tensor:
         """Nats of every target, [B, T]."""
@@ -62,19 +68,26 @@ def micro_batches(rows: np.ndarray, rows_at_once: int, bos: int | None, device: 
     """
     for first in range(0, len(rows), rows_at_once):
         block = np.asarray(rows[first : first + rows_at_once], dtype=np.int64)
-        documents = None if bos is None else torch.from_numpy(np.asarray(document_ids(block[:, :-1], bos), dtype=np.int64)).to(device)
-        whole = torch.from_numpy(block).to(device)
-        keys = None if keys_B2 is None else keys_B2[first : first + rows_at_once].to(device)
-        yield MicroBatch(whole[:, :-1], whole[:, 1:], documents, keys)
+        documents = None if bos is None else _moved(torch.from_numpy(np.asarray(document_ids(block[:, :-1], bos), dtype=np.int64)), device)
+        whole = _moved(torch.from_numpy(block), device)
+        keys = None if keys_B2 is None else _moved(keys_B2[first : first + rows_at_once], device)
+        yield MicroBatch(whole[:, :-1], whole[:, 1:], documents, keys, int(np.count_nonzero(block[:, 1:] >= 0)))
 
 
-def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tensor]) -> StepLoss:
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """On the device. To a GPU from pinned memory, so that the copy is queued and not waited for."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tensor],
+               meanwhile: Callable[[], None] | None = None) -> StepLoss:  # fmt: skip
     """Add the gradient of the step's loss to `tensors` and return that loss. No optimizer is touched.
 
+    meanwhile: called when all work is queued, before the one place where a GPU is waited for.
     Raises TrainingError when nothing is counted, or when the loss or the gradient is not finite.
     """
     batches = list(batches)
-    counted = sum(int((batch.targets_BT >= 0).sum()) for batch in batches)
+    counted = sum(batch.counted for batch in batches)
     if counted == 0:
         raise TrainingError("a step without a counted token", "the loss of a step is nats per counted token",
                             "look at the batch: every target is marked as not counted")  # fmt: skip
@@ -85,6 +98,8 @@ def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tenso
         part = nats.detach()
         total = part if total is None else total + part
     norm = gradient_norm(tensors)
+    if meanwhile is not None:
+        meanwhile()
     nats, grad_norm = torch.stack([total.to(norm.device), norm]).tolist()
     if not math.isfinite(nats) or not math.isfinite(grad_norm):
         what = f"the loss is {nats / counted}" if not math.isfinite(nats) else f"the norm of the gradient is {grad_norm}"
