@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from ostinato.data import prepare
+from ostinato.data.prepare import prepare
 from ostinato.ledger.plan import plan
 from ostinato.model.decoder import Decoder, build
 from ostinato.model.delta_rule import fla_installed, gated_delta_rule

@@ -25,11 +25,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from ostinato.data import prepare
+from ostinato.data.prepare import prepare
 from ostinato.data.corpus import find
 from ostinato.data.encode import BATCH_BYTES, BATCH_DOCUMENTS
-from ostinato.data.prepare import default_cache
 from ostinato.data.vocabulary import load, train
+from ostinato.files import default_cache
 from ostinato.study.records import Data, Tokenizer
 
 VOCABULARY = 4096

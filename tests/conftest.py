@@ -17,7 +17,7 @@ WORDS = ("the", "a", "stone", "river", "bird", "runs", "sees", "under", "over", 
 @pytest.fixture(scope="session")
 def small_text(tmp_path_factory):
     """`Prepared` of 80 documents, about 12,000 tokens at 300 entries: the first word of a sentence tells much of the rest."""
-    from ostinato.data import prepare
+    from ostinato.data.prepare import prepare
     from ostinato.study.records import Data, Tokenizer
 
     draw = np.random.Generator(np.random.Philox(7))

@@ -193,10 +193,9 @@ def list_studies() -> list[dict[str, Any]]:
 
 def corpora() -> dict[str, str]:
     """The corpora that have a name: those that are made here, and ready names for data sets on the hub; with what they are."""
-    from ostinato.data.python_docs import NAMES
-    from ostinato.study.ready import READY
+    from ostinato.study.ready import CORPORA, READY
 
-    return NAMES | {name: ready.about for name, ready in READY.items()}
+    return CORPORA | {name: ready.about for name, ready in READY.items()}
 
 
 def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:

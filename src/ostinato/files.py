@@ -18,6 +18,11 @@ from typing import Any
 from ostinato.errors import StoreError
 
 
+def default_cache() -> Path:
+    """Where what can be made again is kept: $OSTINATO_CACHE, or ~/.cache/ostinato."""
+    return Path(os.environ.get("OSTINATO_CACHE") or Path.home() / ".cache" / "ostinato")
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

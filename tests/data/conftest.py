@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ostinato.data import Prepared, prepare
+from ostinato.data import Prepared
+from ostinato.data.prepare import prepare
 from ostinato.study.records import Data, Tokenizer
 
 WORDS = ("the", "a", "layer", "runs", "again", "loss", "falls", "token", "by", "café", "naïve", "🐕", "x1", "2024", "(twice)", "--", "!?")

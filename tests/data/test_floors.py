@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ostinato.data import floors, rows, targets
-from ostinato.data.floors import Bigrams, count_bigrams, floor_losses, training_bigrams
+from ostinato.data import rows
+from ostinato.data.floors import Bigrams, count_bigrams, floor_losses, floors, training_bigrams
+from ostinato.data.targets import targets
 from ostinato.study.records import Evaluate, Tokenizer
 
 

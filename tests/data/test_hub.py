@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ostinato.data import find_prepared, hub, network, prepare
+from ostinato.data import find_prepared, hub, network
 from ostinato.data.corpus import find, remembered
+from ostinato.data.prepare import prepare
 from ostinato.errors import DataError
 from ostinato.study.ready import READY, Ready
 from ostinato.study.records import Data, Tokenizer

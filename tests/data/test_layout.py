@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ostinato.data import prepare
 from ostinato.data.corpus import find
+from ostinato.data.prepare import prepare
 from ostinato.errors import DataError
 from ostinato.study.records import Data, Tokenizer
 

@@ -105,7 +105,7 @@ def test_a_sample_is_its_text_member_or_the_field_of_its_json(tmp_path, cache, n
 
 
 def test_members_that_hold_no_text_are_counted_in_the_manifest(tmp_path, cache):
-    from ostinato.data import prepare
+    from ostinato.data.prepare import prepare
     from ostinato.study.records import Tokenizer
 
     for shard in range(3):

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from tokenizers import pre_tokenizers
 
-from ostinato.data import default_cache, find_prepared, prepare
+from ostinato.data import find_prepared
+from ostinato.data.prepare import prepare
 from ostinato.data.prepared import open_prepared
 from ostinato.data.vocabulary import train
 from ostinato.errors import DataError
+from ostinato.files import default_cache
 from ostinato.study.records import Data, Tokenizer
 
 PARTS = ("train", "validation", "held_out")
@@ -198,7 +200,8 @@ def test_a_large_file_is_hashed_again_only_when_its_times_have_changed(corpus, c
 WORKER = """
 import sys
 from pathlib import Path
-from ostinato.data import prepare, rows
+from ostinato.data import rows
+from ostinato.data.prepare import prepare
 from ostinato.study.records import Data, Tokenizer
 data = Data(corpus=sys.argv[1], tokenizer=Tokenizer(bpe=300), packing="best-fit")
 prepared = prepare(data, Path(sys.argv[2]), lambda stage, done, total: print("stage", stage, flush=True))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ostinato.data import floors, targets
+from ostinato.data.floors import floors
+from ostinato.data.targets import targets
 from ostinato.errors import DataError
 from ostinato.study.records import Evaluate, Tokenizer
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ostinato.data import rows, targets
-from ostinato.data.targets import document_windows
+from ostinato.data import rows
+from ostinato.data.targets import document_windows, targets
 from ostinato.errors import DataError
 from ostinato.study.records import Evaluate, Tokenizer
 

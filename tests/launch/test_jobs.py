@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from ostinato.data import targets
+from ostinato.data.targets import targets
 from ostinato.errors import DataError, StudyError
 from ostinato.launch import due
 from ostinato.launch.jobs import all_jobs, prepare_texts, resolved, select, write_floors

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from ostinato.data import targets
+from ostinato.data.targets import targets
 from ostinato.errors import StoreError
 from ostinato.measure import measure_losses
 from ostinato.measure.check import check, compare_losses

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ostinato.data import document_ids, targets
+from ostinato.data import document_ids
+from ostinato.data.targets import targets
 from ostinato.errors import DataError
 from ostinato.measure import measure_losses
 from ostinato.study.records import Evaluate

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ostinato.data import prepare, targets
+from ostinato.data.prepare import prepare
+from ostinato.data.targets import targets
 from ostinato.data.vocabulary import load, train
 from ostinato.study.records import Data, Evaluate, Tokenizer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ostinato.data import prepare, targets
-from ostinato.data.targets import document_windows
+from ostinato.data.prepare import prepare
+from ostinato.data.targets import document_windows, targets
 from ostinato.study.records import Data, Evaluate, Tokenizer
 
 STORIES = Path(__file__).parents[2].parent / "shared" / "data" / "models" / "stories260K" / "tokenizer.json"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ostinato.data import prepare
 from ostinato.data.policies import RULES
+from ostinato.data.prepare import prepare
 from ostinato.data.vocabulary import load, train
 from ostinato.errors import DataError
 from ostinato.study.records import Data, Tokenizer

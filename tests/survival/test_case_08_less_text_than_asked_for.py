@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from ostinato.data import BatchPlan, prepare, rows
+from ostinato.data import BatchPlan, rows
+from ostinato.data.prepare import prepare
 from ostinato.errors import DataError
 from ostinato.study.records import Data, Tokenizer
 

@@ -23,7 +23,7 @@ from ostinato.train.trainer import Trainer
 DRIVER = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from ostinato.data import prepare
+from ostinato.data.prepare import prepare
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Arm, Checkpoints, Evaluate
 from ostinato.train import RunRequest, train

@@ -22,7 +22,7 @@ DRIVER = """
 import json, os, resource, signal, sys, traceback
 from pathlib import Path
 import ostinato.files
-from ostinato.data import prepare
+from ostinato.data.prepare import prepare
 from ostinato.errors import StoreError
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Arm, Checkpoints, Evaluate

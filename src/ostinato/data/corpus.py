@@ -130,7 +130,7 @@ class Place:
 
 def remembered(data: Data, cache: Path) -> bool:
     """Whether `find` need neither gather nor hash: the text is there, and nothing about its files has changed since it was hashed."""
-    if data.corpus in python_docs.NAMES:
+    if data.corpus in CORPORA:
         file = gathered(data.corpus, cache)
         return file.exists() and _memory((str(file),), cache, [])[0].exists()
     path = expanded(data.corpus)
@@ -145,7 +145,7 @@ def remembered(data: Data, cache: Path) -> bool:
 def find(data: Data, cache: Path, progress: Progress | None = None) -> Corpus:
     """The corpus that `data` names; text that must be gathered or streamed from the hub is gathered first. Raises DataError."""
     name = data.corpus
-    if name in python_docs.NAMES:
+    if name in CORPORA:
         file = _gathered(name, cache, progress)
         return _corpus(Layout((str(file),), "JSONL"), Data(corpus=name, most=data.most), cache, progress)
     if data.separator == "":

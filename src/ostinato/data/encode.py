@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from ostinato.data.corpus import Corpus, Place, Progress
-from ostinato.data.split import PARTS
 from ostinato.data.vocabulary import Vocabulary
 from ostinato.data.work import DOCUMENT, ENCODED, Work, flush
 from ostinato.errors import DataError
+from ostinato.study.points import PARTS
 
 BATCH_BYTES, BATCH_DOCUMENTS = 1 << 20, 4096  # what the library holds for a token is many times its text
 COMMIT_BYTES = 32 << 20  # of text: what is encoded again after a kill

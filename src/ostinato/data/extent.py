@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ostinato.data.batches import BatchPlan
 from ostinato.data.corpus import remembered
-from ostinato.data.packing import is_packed, rows
-from ostinato.data.prepare import default_cache, find_prepared
 from ostinato.errors import OstinatoError
+from ostinato.files import default_cache
 from ostinato.study.derive import recipe_steps
 from ostinato.study.records import Arm
 
@@ -24,7 +22,13 @@ class Extent:
 def extent(arm: Arm) -> Extent | None:
     """The extent of the arm's training part; None where its text is not prepared here, or cannot be used as it is."""
     try:
-        prepared = find_prepared(arm.data) if remembered(arm.data, default_cache()) else None
+        if not remembered(arm.data, default_cache()):
+            return None
+        from ostinato.data.batches import BatchPlan  # and numpy, which a plan of other texts needs not wait for
+        from ostinato.data.packing import is_packed, rows
+        from ostinato.data.prepare import find_prepared
+
+        prepared = find_prepared(arm.data)
         if prepared is None or not is_packed(prepared, "train", arm.recipe.context):
             return None
         batches = BatchPlan(rows(prepared, "train", arm.recipe.context), recipe_steps(arm.recipe).rows, arm.seeds[0])

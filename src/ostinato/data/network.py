@@ -6,7 +6,6 @@ import os
 import socket
 import threading
 import urllib.parse
-import urllib.request
 
 SECONDS = 2.0
 _TRUE = ("1", "ON", "YES", "TRUE")
@@ -22,9 +21,11 @@ def unreachable() -> str:
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         if os.environ.get(name, "").upper() in _TRUE:
             return f"{name} is set"
+    from urllib.request import getproxies, proxy_bypass  # with ssl: as slow to import as numpy
+
     url = urllib.parse.urlsplit(endpoint())
     host = url.hostname or ""
-    proxy = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(url.scheme)
+    proxy = None if proxy_bypass(host) else getproxies().get(url.scheme)
     if proxy:
         url = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
         host = url.hostname or ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,22 +24,17 @@ from ostinato.data.encode import changed, distribute, record_of, stream
 from ostinato.data.once import key_of, once
 from ostinato.data.policies import RULES
 from ostinato.data.prepared import MANIFEST, Prepared, checksums, open_prepared
-from ostinato.data.python_docs import NAMES
 from ostinato.data.vocabulary import Vocabulary, load, train, trained_before
 from ostinato.data.work import Work, flush
 from ostinato.errors import DataError
-from ostinato.files import write_atomic
+from ostinato.files import default_cache, write_atomic
 from ostinato.study.derive import expanded
+from ostinato.study.ready import CORPORA
 from ostinato.study.records import Data
 
 FORMAT = 1  # of the folder and of the rules that made it: another number is prepared anew
 TOKENIZER_BYTES = 512 << 20  # a tokenizer is trained on about this much of the training part, whole documents picked by their hash
 _SAID = 0.1
-
-
-def default_cache() -> Path:
-    """$OSTINATO_CACHE, or ~/.cache/ostinato."""
-    return Path(os.environ.get("OSTINATO_CACHE") or Path.home() / ".cache" / "ostinato")
 
 
 def prepare(data: Data, cache: Path | None = None, progress: Progress | None = None) -> Prepared:
@@ -66,7 +60,7 @@ def prepare(data: Data, cache: Path | None = None, progress: Progress | None = N
 def find_prepared(data: Data, cache: Path | None = None) -> Prepared | None:
     """The prepared text of `data` if it is in the cache already; nothing is made. Raises DataError as `prepare` does."""
     cache = cache or default_cache()
-    if data.corpus in NAMES and not gathered(data.corpus, cache).exists():
+    if data.corpus in CORPORA and not gathered(data.corpus, cache).exists():
         return None
     if is_on_hub(data) and hub.gathered(data, cache) is None:
         return None

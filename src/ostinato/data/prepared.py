@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ostinato.data.split import PARTS
 from ostinato.data.vocabulary import Vocabulary
 from ostinato.errors import DataError
 from ostinato.files import sha256, write_atomic
+from ostinato.study.points import PARTS
 from ostinato.study.records import Data
 
 MANIFEST = "manifest.json"

@@ -19,10 +19,6 @@ from pathlib import Path
 
 from ostinato.errors import DataError
 
-NAMES = {
-    "python-docs": "documentation topics and docstrings of the standard library, about 2 MB",
-    "python-docs-plus": "python-docs and the docstrings of the installed torch, numpy and scipy, about 12 MB",
-}
 PACKAGES = ("numpy", "scipy", "torch")
 SHORTEST = 32  # bytes; below it a document is a single remark
 LEFT_OUT = {

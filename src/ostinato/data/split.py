@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ostinato.errors import DataError
-from ostinato.study.points import MEASURED
+from ostinato.study.points import PARTS
 
-PARTS = ("train", *MEASURED)
 RULE = (
     "documents in the order of the sha256 of their text: held_out to its share of the bytes, then validation, then train; copies together; "
     "documents longer than an eighth of a part only when the others do not fill it"

@@ -10,8 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ostinato.data import BatchPlan, Prepared, floors, prepare, rows, targets
+from ostinato.data import BatchPlan, Prepared, rows
 from ostinato.data.corpus import Progress
+from ostinato.data.floors import floors
+from ostinato.data.prepare import prepare
+from ostinato.data.targets import targets
 from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
 from ostinato.store import RunFolder, Store, evaluation_key

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ostinato.ledger.ledger import Ledger
-from ostinato.ledger.settings import other_settings, settings
+from ostinato.ledger.settings import other_settings
 from ostinato.study.pairs import base_of
 
 ABOUT = 0.01
@@ -72,7 +72,7 @@ def compare(ledgers: Sequence[Ledger], reference: str) -> dict[str, Comparison]:
 
 def _axes(ledger: Ledger, base: Ledger) -> tuple[Axis, ...]:
     numbers = zip(costs(ledger).items(), costs(base).values(), strict=True)
-    words = zip(settings(ledger.arm).items(), settings(base.arm).values(), strict=True)
+    words = zip(ledger.settings.items(), base.settings.values(), strict=True)
     return (
         *(_number(name, value, other) for (name, value), other in numbers),
         *(_words(name, value, other) for (name, value), other in words),

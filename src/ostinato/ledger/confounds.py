@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ostinato.ledger.ledger import Ledger
-from ostinato.ledger.settings import kin, learning_rates, model_settings, scaling_words, settings
+from ostinato.ledger.settings import kin, model_settings, scaling_words
 from ostinato.study.derive import pass_groups, tied_to
 
 NEAR_FLOPS = 0.02
@@ -61,7 +61,7 @@ def _injection(ledgers: Sequence[Ledger]) -> list[str]:
     looped = _looped(ledgers)
     injecting = [ledger for ledger in looped if _injects(ledger)]
     idle = [ledger for ledger in ledgers if ledger.arm.model.inject != "none" and ledger not in injecting]
-    kinds = _grouped(injecting, lambda ledger: settings(ledger.arm)["injection"])
+    kinds = _grouped(injecting, lambda ledger: ledger.settings["injection"])
     found = _with_looping("injection", looped, injecting, "the input comes in again in")
     if len(kinds) > 1:
         found.append("different injection: " + _by_words(kinds))
@@ -97,7 +97,7 @@ def _same_words(ledgers: Sequence[Ledger]) -> list[str]:
     found = []
     for axis in ("tokenizer", "data", "batch", "positions", "embedding and head", "precision", "initialisation", "optimizer",
                  "learning-rate schedule"):  # fmt: skip
-        groups = _grouped(ledgers, lambda ledger, axis=axis: settings(ledger.arm)[axis])
+        groups = _grouped(ledgers, lambda ledger, axis=axis: ledger.settings[axis])
         if len(groups) > 1:
             tokenizers = "different tokenizers, so losses a token cannot be compared (bits per byte can)"
             found.append(f"{tokenizers if axis == 'tokenizer' else f'different {axis}'}: {_by_words(groups)}")
@@ -105,7 +105,7 @@ def _same_words(ledgers: Sequence[Ledger]) -> list[str]:
 
 
 def _one_rate(ledgers: Sequence[Ledger]) -> list[str]:
-    rates = _grouped(ledgers, lambda ledger: learning_rates(ledger.arm.recipe, ledger.arm.model))
+    rates = _grouped(ledgers, lambda ledger: ledger.settings["learning rate"])
     found = []
     for rate, arms in rates.items():
         depths = {ledger.effective_depth for ledger in arms}
@@ -185,7 +185,7 @@ def _unused(ledgers: Sequence[Ledger]) -> list[str]:
 
 def _seeds(ledgers: Sequence[Ledger]) -> list[str]:
     found = []
-    groups = _grouped(ledgers, lambda ledger: settings(ledger.arm)["seeds"])
+    groups = _grouped(ledgers, lambda ledger: ledger.settings["seeds"])
     if len(groups) > 1:
         found.append("different seeds: " + _by_words(groups))
     single = [ledger for ledger in ledgers if len(ledger.arm.seeds) == 1]

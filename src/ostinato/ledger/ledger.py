@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
+from ostinato.ledger import settings
 from ostinato.study.records import Arm
 
 
@@ -75,6 +77,11 @@ class Ledger:
     def name(self) -> str:
         """The arm's name."""
         return self.arm.name
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """What the arm sets beside its costs, in words."""
+        return settings.settings(self.arm)
 
     @property
     def memory_total(self) -> int:

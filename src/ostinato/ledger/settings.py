@@ -6,7 +6,7 @@ from typing import Any
 
 from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, tied_to
 from ostinato.study.fingerprint import MEMORY_ONLY
-from ostinato.study.records import Arm, Model, Recipe
+from ostinato.study.records import Arm, Data, Model, Recipe
 
 _MEMORY_ONLY = {f"recipe.{key}" for key in MEMORY_ONLY}
 _SAID = (
@@ -28,7 +28,7 @@ def settings(arm: Arm) -> dict[str, str]:
         "schedule": schedule_words(model),
         "injection": f"linear, h0 {model.h0}" if model.inject == "linear" else model.inject,
         "residual scaling": scaling_words(model),
-        "positions": f"rope {model.rope_base:g}" if model.positions == "rope" else model.positions,
+        "positions": _positions(model),
         "windows": _windows(model),
         "embedding and head": "tied" if model.tie_embeddings else "untied",
         "tied sublayers": ", ".join(f"{key} = {value}" for key, value in model.tie.items()) if tied_to(model) else "none",
@@ -44,7 +44,7 @@ def settings(arm: Arm) -> dict[str, str]:
         "optimizer": _optimizer(recipe, model),
         "batch": f"{recipe.batch // recipe.context} rows of {recipe.context:,}",
         "precision": recipe.dtype,
-        "tokenizer": data.tokenizer.file or f"BPE {data.tokenizer.bpe:,}",
+        "tokenizer": _tokenizer(data),
         "data": f"{data.corpus}, {data.packing}, document mask {'on' if data.document_mask else 'off'}{_share(data.training_share)}",
         "seeds": ", ".join(map(str, arm.seeds)),
     }
@@ -52,8 +52,7 @@ def settings(arm: Arm) -> dict[str, str]:
 
 def kin(arm: Arm) -> tuple[str, str, float]:
     """What an arm and its control share at least: tokenizer, positions and the share of the training text."""
-    said = settings(arm)
-    return said["tokenizer"], said["positions"], arm.data.training_share
+    return _tokenizer(arm.data), _positions(arm.model), arm.data.training_share
 
 
 def other_settings(arm: Arm) -> dict[str, str]:
@@ -98,6 +97,14 @@ def _flat(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
 def scaling_words(model: Model) -> str:
     """Residual scaling at the start: its name, or the depth that is given."""
     return model.residual_scaling if isinstance(model.residual_scaling, str) else f"for depth {model.residual_scaling:g}"
+
+
+def _tokenizer(data: Data) -> str:
+    return data.tokenizer.file or f"BPE {data.tokenizer.bpe:,}"
+
+
+def _positions(model: Model) -> str:
+    return f"rope {model.rope_base:g}" if model.positions == "rope" else model.positions
 
 
 def _share(share: float) -> str:

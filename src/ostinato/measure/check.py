@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ostinato.data import targets
+from ostinato.data.targets import targets
 from ostinato.errors import StoreError
 from ostinato.measure.load import load_decoder, load_text, resolved
 from ostinato.measure.losses import measure_losses

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ostinato.data import Prepared, prepare
+from ostinato.data import Prepared
+from ostinato.data.prepare import prepare
 from ostinato.errors import StoreError
 from ostinato.model import Decoder, build, load_weights
 from ostinato.store import RunFolder

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-
-import jinja2
-from markupsafe import Markup
+from typing import TYPE_CHECKING
 
 from ostinato.report.tables import Table
+
+if TYPE_CHECKING:
+    import jinja2
+    from markupsafe import Markup
 
 
 @functools.cache
 def environment() -> jinja2.Environment:
     """Autoescaping is on for every template; a name that is not given is an error."""
+    import jinja2  # a plan in a terminal needs no templates
+
     return jinja2.Environment(
         loader=jinja2.FunctionLoader(asset), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -26,6 +30,8 @@ def asset(name: str) -> str:
 
 def table_html(table: Table) -> Markup:
     """One table as the page shows it: scrolls when it is wide, sorts when a script is there."""
+    from markupsafe import Markup
+
     return Markup(environment().get_template("table.html.j2").render(table=table.on_page()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from itertools import chain
 
@@ -51,6 +52,7 @@ class Schedule:
         return self.text
 
 
+@functools.lru_cache(maxsize=1024)
 def parse(text: str, layers: int) -> Schedule:
     """The schedule that `text` stands for, in a model of `layers` layers. Raises ScheduleError with the column and the rule."""
     if layers < 1:

@@ -1,11 +1,23 @@
-"""Runs on disk: found by fingerprint, written atomically, locked, and open to SQL. No torch."""
+"""Runs on disk: found by fingerprint, written atomically, locked, and open to SQL. No torch, and DuckDB only when a query is asked."""
+
+from __future__ import annotations
+
+from typing import Any
 
 from ostinato.store.environment import environment, usable_cores
 from ostinato.store.losses import LossTable, TargetTable
-from ostinato.store.query import VIEWS, Answer
 from ostinato.store.runs import STATES, RunFolder
 from ostinato.store.store import Store
 from ostinato.store.studies import StudyFolder, StudyVersion, evaluation_key, study_hash
 
 __all__ = ["STATES", "VIEWS", "Answer", "LossTable", "RunFolder", "Store", "StudyFolder", "StudyVersion", "TargetTable",
            "environment", "evaluation_key", "study_hash", "usable_cores"]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What belongs to queries, imported when it is first asked for."""
+    if name in ("VIEWS", "Answer"):
+        from ostinato.store import query
+
+        return getattr(query, name)
+    raise AttributeError(f"module 'ostinato.store' has no attribute {name!r}")

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from ostinato.errors import StoreError
 from ostinato.store.tables import read_columns, read_footer, read_parquet, write_parquet
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ostinato.data import Targets
 
 _MEND_LOSSES = "delete it and give `ostinato run` again: the evaluation point is measured anew"
@@ -56,6 +55,9 @@ class TargetTable:
 
 def write_losses(path: Path, part: str, tokens: int, losses: np.ndarray, targets: Targets) -> None:
     """Write one evaluation point. Raises StoreError when there is not one finite loss for each target."""
+    import numpy as np
+    import pyarrow as pa
+
     losses = np.asarray(losses)
     wanted = len(targets.token)
     if losses.shape != (wanted,):
@@ -104,6 +106,9 @@ def write_targets(path: Path, targets: Targets) -> None:
     more = {"digest"} if targets.row is None else {"digest", "row"}
     if path.exists() and more <= set(read_columns(path, _MEND_TARGETS)):
         return
+    import numpy as np
+    import pyarrow as pa
+
     columns = {name: pa.array(np.asarray(getattr(targets, name), dtype=np.int32)) for name in _COLUMNS}
     columns["digest"] = pa.array(np.asarray(targets.digest, dtype=np.uint64))
     if targets.row is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ostinato.errors import StoreError
 from ostinato.store.losses import rates, read_loss_footer
 from ostinato.store.runs import RunFolder
-from ostinato.store.steps import SCHEMA
+from ostinato.store.steps import COLUMNS
 
 if TYPE_CHECKING:
     from ostinato.store.store import Store
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 VIEWS = {
     "runs": "run, arm, seed, study, studies, state, tokens, tokens_total, loss, seconds, tokens_per_s, peak_bytes, error, params_total, "
     "flops_per_token, data, path, record",
-    "steps": "run, arm, seed, " + ", ".join(SCHEMA.names),
+    "steps": "run, arm, seed, " + ", ".join(COLUMNS),
     "losses": "run, arm, seed, evaluation, part, tokens, target_id, target, loss",
     "targets": "target_id, target, document, position, token, bytes",
     "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, evaluation, target_id",
@@ -111,11 +111,11 @@ def _register(connection: duckdb.DuckDBPyConnection, view: str, rows: list[dict[
 def _steps(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
     tables = []
     for folder in store.runs():
-        steps, who = folder.steps().select(SCHEMA.names), identity(folder)
+        steps, who = folder.steps().select(list(COLUMNS)), identity(folder)
         own = {"run": pa.array([who["run"]] * len(steps), pa.string()), "arm": pa.array([who["arm"]] * len(steps), pa.string()),
                "seed": pa.array([who["seed"]] * len(steps), pa.int64())}  # fmt: skip
-        tables.append(pa.table({**own, **{name: steps[name] for name in SCHEMA.names}}))
-    empty = pa.schema([("run", pa.string()), ("arm", pa.string()), ("seed", pa.int64()), *SCHEMA])
+        tables.append(pa.table({**own, **{name: steps[name] for name in COLUMNS}}))
+    empty = pa.schema([("run", pa.string()), ("arm", pa.string()), ("seed", pa.int64()), *COLUMNS.items()])
     connection.register("steps_table", pa.concat_tables([empty.empty_table(), *tables]))
     connection.execute("create view steps as select * from steps_table")
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from ostinato.files import write_atomic
 from ostinato.store.tables import read_parquet, torn, write_parquet
 
-SCHEMA = pa.schema([("step", pa.int64()), ("tokens", pa.int64()), ("loss", pa.float64()), ("lr", pa.float64()), ("grad_norm", pa.float64()),
-                    ("seconds", pa.float64())])  # fmt: skip
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = {"step": "int64", "tokens": "int64", "loss": "float64", "lr": "float64", "grad_norm": "float64", "seconds": "float64"}
 _MEND = "delete it and give `ostinato run` again: the losses of the evaluation points do not depend on it"
 
 
@@ -56,10 +56,12 @@ def write_log(path: Path, records: Iterable[dict[str, Any]]) -> None:
 
 
 def steps_table(records: Iterable[dict[str, Any]]) -> pa.Table:
-    """The records as columns; a column that a record lacks is null there, and columns beyond SCHEMA are kept."""
+    """The records as columns; a column that a record lacks is null there, and columns beyond COLUMNS are kept."""
+    import pyarrow as pa
+
     records = list(records)
-    extra = sorted({key for record in records for key in record} - set(SCHEMA.names))
-    columns = {field.name: pa.array([record.get(field.name) for record in records], field.type) for field in SCHEMA}
+    extra = sorted({key for record in records for key in record} - set(COLUMNS))
+    columns = {name: pa.array([record.get(name) for record in records], kind) for name, kind in COLUMNS.items()}
     columns |= {key: pa.array([record.get(key) for record in records]) for key in extra}
     return pa.table(columns)
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from ostinato.errors import StoreError
 from ostinato.store.losses import TargetTable, read_targets, write_targets
-from ostinato.store.query import Answer, answer
 from ostinato.store.runs import RunFolder
 from ostinato.store.studies import StudyFolder, folder_name
 from ostinato.store.tables import read_json, write_json
 
 if TYPE_CHECKING:
     from ostinato.data import Targets
+    from ostinato.store.query import Answer
     from ostinato.study.records import Study
 
 FORMAT = 1
@@ -118,6 +118,8 @@ class Store:
         Unless `held_out` is true, losses and results of the held-out part are not in the views; when it is, every study's log says so.
         Raises StoreError for a query that cannot be answered, with the views and their columns.
         """
+        from ostinato.store.query import answer  # duckdb
+
         if held_out:
             for folder in self.studies():
                 folder.log("held_out_shown", by="query")

@@ -1,7 +1,7 @@
 """Reading and writing the two kinds of file in a store: JSON for what a person may open, Parquet for arrays.
 
 Every file is written whole (`ostinato.files`), so a torn one means that something else touched it: the error names the file and how to
-mend it.
+mend it. Libraries of arrays are imported where a table is read or written: listing runs needs none.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import io
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from ostinato.errors import StoreError
 from ostinato.files import as_json, write_atomic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def now() -> str:
@@ -55,6 +55,8 @@ def read_json(path: Path, mend: str, keys: Collection[str] = ()) -> dict[str, An
 
 def write_parquet(path: Path, table: pa.Table, metadata: dict[str, Any] | None = None) -> None:
     """Write a table atomically; `metadata` goes into the footer as JSON under the key `ostinato`."""
+    import pyarrow.parquet as pq
+
     if metadata is not None:
         table = table.replace_schema_metadata({b"ostinato": json.dumps(metadata).encode()})
     buffer = io.BytesIO()
@@ -64,6 +66,9 @@ def write_parquet(path: Path, table: pa.Table, metadata: dict[str, Any] | None =
 
 def read_parquet(path: Path, mend: str) -> pa.Table:
     """The whole table. Raises StoreError when the file is torn; FileNotFoundError when it is not there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         return pq.ParquetFile(path).read()
     except FileNotFoundError:
@@ -74,21 +79,26 @@ def read_parquet(path: Path, mend: str) -> pa.Table:
 
 def read_columns(path: Path, mend: str) -> list[str]:
     """The names of the columns, without reading them. Raises as `read_parquet`."""
-    try:
-        return pq.read_schema(path).names
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise torn(path, error, mend) from None
+    return _schema(path, mend).names
 
 
 def read_footer(path: Path, mend: str) -> dict[str, Any]:
     """The metadata that `write_parquet` put into the footer, without reading the columns. Raises as `read_parquet`."""
     try:
-        return json.loads((pq.read_schema(path).metadata or {})[b"ostinato"])
-    except FileNotFoundError:
-        raise
+        return json.loads((_schema(path, mend).metadata or {})[b"ostinato"])
     except KeyError:
         raise torn(path, "its footer does not say what it holds", mend) from None
+    except ValueError as error:
+        raise torn(path, error, mend) from None
+
+
+def _schema(path: Path, mend: str) -> pa.Schema:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path)
+    except FileNotFoundError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise torn(path, error, mend) from None

@@ -11,6 +11,7 @@ from ostinato.study.records import Evaluate
 
 MEASURED = ("validation", "held_out")
 """Parts of the text that a run is measured on."""
+PARTS = ("train", *MEASURED)
 MOST_POINTS = 10_000
 _EXAMPLES = "write 100k, every 100M and every 5M from 150M to 200M, or at 1M, 2M"
 _SPLIT = re.compile(r"\s*(?:,\s*and\b|,|;|\band\b)\s*")

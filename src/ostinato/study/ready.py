@@ -10,8 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-CORPORA = ("python-docs", "python-docs-plus")
-"""Gathered from the Python that runs this."""
+CORPORA = {
+    "python-docs": "documentation topics and docstrings of the standard library, about 2 MB",
+    "python-docs-plus": "python-docs and the docstrings of the installed torch, numpy and scipy, about 12 MB",
+}
+"""Gathered from the Python that runs this, with what they are."""
 
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 

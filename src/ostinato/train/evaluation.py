@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from ostinato.analysis.sums import summary
-from ostinato.data import Prepared, Targets, targets
+from ostinato.data import Prepared, Targets
+from ostinato.data.targets import targets
 from ostinato.errors import StoreError, TrainingError
 from ostinato.measure import measure_losses
 from ostinato.model.decoder import Decoder
