@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 
 import pytest
@@ -212,16 +211,3 @@ def test_one_line_names_the_attention_backend(small_model, caplog):
         made(TOKENS)
         made(TOKENS)
     assert caplog.messages == ["attention on cpu: masked for 5, causal for the whole context"]
-
-
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning", "ignore:The .grad attribute")
-def test_a_compiled_model_is_one_graph_with_the_same_results(small_model, monkeypatch):
-    """Traced whole, without a break (the later stages, code for a device, are left out: they take a minute)."""
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager", fullgraph=True))
-    keys = {**LOOP2, "layers": 2, "windows": {"pattern": "SL", "short": 5}, "schedule": "1 2 1:attn", "bigram_table": 9}
-    model = small_model(**keys, init={"rule": "normal"})
-    plain, compiled = build(model, VOCAB, CONTEXT, 1), build(model, VOCAB, CONTEXT, 1, compiled=True)
-    compiled.activation_checkpointing = True
-    for one, other in zip(outcome(plain), outcome(compiled), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-    assert [name for name, _ in compiled.named_parameters()] == [name for name, _ in plain.named_parameters()]

@@ -118,22 +118,6 @@ def test_bfloat16_products(small_model, documents):
     assert losses[torch.bfloat16] == pytest.approx(losses[None], rel=2e-3)
 
 
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning", "ignore:The .grad attribute",
-                            "ignore:.*should not be instantiated")  # fmt: skip
-@pytest.mark.parametrize("documents", [None, DOCUMENTS])
-def test_a_compiled_model_is_one_graph_with_the_same_results(small_model, monkeypatch, documents):
-    """Traced whole, without a break, as in test_decoder.py."""
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager", fullgraph=True))
-    models = [build(small_model(**HYBRID), VOCAB, CONTEXT, 1, compiled=compiled) for compiled in (False, True)]
-    gradients = []
-    for made in models:
-        loss = made.loss_sum(TOKENS, TOKENS.roll(-1, 1), documents)
-        loss.backward()
-        gradients.append([loss, *(parameter.grad for parameter in made.parameters())])
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
 def test_one_line_says_which_backend_and_why(small_model, caplog):
     made = build(small_model(**HYBRID), VOCAB, CONTEXT, 1)
     with caplog.at_level(logging.INFO, logger="ostinato"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import pytest
@@ -121,20 +120,3 @@ def test_with_the_initial_weights_noise_changes_nothing(small_model):
     plain = build(small_model(), 11, 8, 1)
     assert torch.equal(made[0](tokens), made[1](tokens))
     torch.testing.assert_close(made[0](tokens), plain(tokens), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning", "ignore:The .grad attribute")
-def test_compiled_and_checkpointed_it_is_the_same_function(small_model, monkeypatch):
-    """One graph, without a break; the noise comes in from outside and is the same to the bit."""
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager", fullgraph=True))
-    model = small_model(**{**KEYED, "pass_norm": True, "attn_gate": "head"})
-    rows, found = torch.arange(16).view(2, 8) % 11, []
-    for compiled in (False, True):
-        decoder = build(model, 11, 8, 1, compiled=compiled)
-        torch.nn.init.normal_(decoder.layers["1"].inject.weight, std=0.2, generator=torch.Generator().manual_seed(1))
-        decoder.activation_checkpointing = compiled
-        loss = decoder.losses(rows, rows, None, row_keys(1, 5, 2)).sum()
-        loss.backward()
-        found.append([loss.detach(), *(parameter.grad for parameter in decoder.parameters())])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

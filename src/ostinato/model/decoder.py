@@ -7,11 +7,7 @@ Shapes, as suffixes of names:
     x = x0 = embedding[tokens] (+ bigram row) (+ position row) (normed)
     for every application:
         e = x; x = noise                     where a repeated group begins: e, if it injects linearly; h0, if that is noise
-        x = x + x0, or W [e; x]              where a later pass begins, or every pass of a repeated group: inject add, linear
-        x = residual_scale · x + x0_scale · x0        own scalars, if the model has them
-        x = x + attn(norm x)                 if its attention runs
-        x = x + mlp(norm x)                  if its MLP runs
-        x = norm x                           where a pass of a repeated group ends, if the model has that norm
+        x = application(x, x0, e)            application.py: injection, scalars, attention, MLP, pass norm
     logits = softcap(head(norm x))
 
 attn: o(σ(gate x) · attention), if the model gates attention (attention.py). Repeated groups: schedule/groups.py; their W and norm
@@ -24,7 +20,7 @@ value table and gate. Parameter names are those of ledger/inventory.py; layers a
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import torch
@@ -34,11 +30,13 @@ from torch.utils.checkpoint import checkpoint
 
 from ostinato.errors import OstinatoError
 from ostinato.ledger.inventory import CONVOLUTION_WIDTH
+from ostinato.model.application import Parts, Side, apply
 from ostinato.model.attention import Attention
 from ostinato.model.cache import Cache, DeltaSlot, Slot
+from ostinato.model.compiled import Compiled
 from ostinato.model.delta_rule import DeltaBackend
 from ostinato.model.delta_rule import choose as choose_delta
-from ostinato.model.embeddings import bigram_rows, gated_value
+from ostinato.model.embeddings import bigram_rows
 from ostinato.model.gdn import GatedDeltaNet
 from ostinato.model.init import initialise
 from ostinato.model.linear import Linear, Table, unset
@@ -92,26 +90,13 @@ class Layer(nn.Module):
                 self.pass_norm = RMSNorm(width, model.norm.weight, eps)
 
 
-@dataclass(frozen=True)
-class Side:
-    """What every application sees beside the stream."""
-
-    tokens_BT: Tensor
-    x0_BTD: Tensor
-    masks: Masks
-    angles: tuple[Tensor, Tensor] | None
-    spans: Spans | None
-    scales: tuple[tuple[Tensor, Tensor], ...]
-    cache: Cache | None
-
-
 class Decoder(nn.Module):
     """A language model that applies its layers in the order of its schedule.  `build` makes one with its initial weights.
 
     vocab: rows of the embedding.  context: the most positions of learned positions, and the meaning of a whole window.
     bos: what an empty prompt begins with.  compute_dtype: of the products (None: that of the weights).
     backend: of attention, see masks.py.  delta_backend: of the gated delta rule, see delta_rule.py.
-    compiled: run the walk and the loss through torch.compile.
+    compiled: train through torch.compile, one graph a kind of application and one for the head, see compiled.py.
     activation_checkpointing: keep only the input of every application for the backward pass; results do not change.
     Raises OstinatoError for a shape that cannot run.
     """
@@ -148,9 +133,10 @@ class Decoder(nn.Module):
         if not model.tie_embeddings:
             self.head = Linear(width, vocab)
 
+        self.parts = tuple(self._parts(application) for application in self.applications)
         self._logged = False
         self._kept: tuple[object, tuple] | None = None
-        self._compiled = (torch.compile(self._walk, dynamic=False), torch.compile(self._losses, dynamic=False)) if compiled else None
+        self.compiled = Compiled() if compiled else None
 
     # ---- forward, in the order in which it happens
 
@@ -167,40 +153,42 @@ class Decoder(nn.Module):
 
         keys_B2: of the noise of every row in a training step (noise.row_keys); None: the fixed noise of measuring.
         """
-        losses = self._compiled[1] if self._compiled else self._losses
-        return losses(self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2), targets_BT, "none").view(targets_BT.shape)
+        return self._losses(self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2), targets_BT, "none").view(targets_BT.shape)
 
     def loss_sum(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
         """Nats of all counted targets together: a sum, because only the caller knows the step's count."""
-        losses = self._compiled[1] if self._compiled else self._losses
-        return losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
+        return self._losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
 
     def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None,
                keys_B2: Tensor | None = None) -> Tensor:  # fmt: skip
         """The stream after the final norm, [B, T, D].  keys_B2: as in `losses`."""
         noise = self._noise(tokens_BT, keys_B2, cache.tokens if cache else 0)
         sight = self._sight(tokens_BT, documents_BT, cache)
-        if cache is None:
-            walk = self._compiled[0] if self._compiled else self._walk
-            return walk(tokens_BT, documents_BT, sight, None, noise)
         x_BTD = self._walk(tokens_BT, documents_BT, sight, cache, noise)
-        cache.tokens, cache.last_B = cache.tokens + tokens_BT.shape[1], tokens_BT[:, -1]
+        if cache is not None:
+            cache.tokens, cache.last_B = cache.tokens + tokens_BT.shape[1], tokens_BT[:, -1]
         return x_BTD
 
     def _walk(self, tokens_BT: Tensor, documents_BT: Tensor | None, sight: tuple, cache: Cache | None,
               noise: tuple[Tensor, ...]) -> Tensor:  # fmt: skip
-        x_BTD = x0_BTD = e_BTD = self._embed(tokens_BT, documents_BT, cache)
+        x0_BTD = self._embed(tokens_BT, documents_BT, cache)
+        x_BTD = e_BTD = _view(x0_BTD)
         scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
-        side = Side(tokens_BT, x0_BTD, *sight, scales, cache)
-        for application in self.applications:
+        side = Side(tokens_BT, x0_BTD, *sight, self.product_dtype)
+        for application, parts in zip(self.applications, self.parts, strict=True):
             if (group := self.enters.get(application.index)) is not None:
-                e_BTD, x_BTD = x_BTD, noise[group] if self.draws else x_BTD
-            apply = partial(self._apply_one, application, side, e_BTD)
+                e_BTD, x_BTD = x_BTD, noise[group] if self.draws else _view(x_BTD)
+            scale, slot = scales[application.index] if scales else None, cache and cache.slots.get(application.index)
+            one = partial(self._compile(apply, parts.kind), parts, side, scale, slot, e_BTD)
             if self.activation_checkpointing and torch.is_grad_enabled():
-                x_BTD = checkpoint(apply, x_BTD, use_reentrant=False, preserve_rng_state=False)
+                x_BTD = checkpoint(one, x_BTD, use_reentrant=False, preserve_rng_state=False)
             else:
-                x_BTD = apply(x_BTD)
+                x_BTD = one(x_BTD)
         return self.final_norm(x_BTD)
+
+    def _compile(self, function: Callable, kind: Hashable) -> Callable:
+        """Compiled for training, if the model is compiled; measuring and generating run as they do in a model that is not."""
+        return self.compiled.of(function, kind) if self.compiled and torch.is_grad_enabled() else function
 
     def _embed(self, tokens_BT: Tensor, documents_BT: Tensor | None, cache: Cache | None) -> Tensor:
         model, start = self.model, cache.tokens if cache else 0
@@ -210,32 +198,6 @@ class Decoder(nn.Module):
         if model.positions == "learned":
             x_BTD = x_BTD + self.positions.weight[start : start + tokens_BT.shape[1]]
         return rms_norm(x_BTD, model.norm.eps) if model.embedding_norm else x_BTD
-
-    def _apply_one(self, application: Application, side: Side, e_BTD: Tensor, x_BTD: Tensor) -> Tensor:
-        number, layer = application.layer, self.layers[str(application.layer)]
-        if application.enters_pass and self.model.inject == "add":
-            x_BTD = x_BTD + side.x0_BTD
-        if application.index in self.begins:
-            x_BTD = layer.inject(torch.cat((e_BTD, x_BTD), -1).to(self.product_dtype)).to(self.dtype)
-        if side.scales:
-            residual, x0 = side.scales[application.index]
-            x_BTD = residual * x_BTD + x0 * side.x0_BTD
-        if application.attn:
-            normed_BTD = layer.attn_norm(x_BTD).to(self.product_dtype)
-            value_BTKE = None
-            if str(number) in self.value_tables:
-                value_BTKE = gated_value(layer.value_gate, normed_BTD, self.value_tables[str(number)](side.tokens_BT))
-            attn = self.layers[str(self.source[number, "attn"])].attn
-            slot = side.cache and side.cache.slots[application.index]
-            if isinstance(attn, GatedDeltaNet):
-                x_BTD = x_BTD + attn(normed_BTD, side.spans, slot)
-            else:
-                x_BTD = x_BTD + attn(normed_BTD, side.masks, self.windows[number], side.angles, value_BTKE, slot)
-        if application.mlp:
-            mlp = self.layers[str(self.source[number, "mlp"])].mlp
-            x_BTD = x_BTD + mlp(layer.mlp_norm(x_BTD).to(self.product_dtype))
-        owner = self.ends.get(application.index)
-        return x_BTD if owner is None else self.layers[owner].pass_norm(x_BTD)
 
     def logits(self, x_BTD: Tensor) -> Tensor:
         """The head on a normed stream, [B, T, V]."""
@@ -247,9 +209,24 @@ class Decoder(nn.Module):
         return logits_BTV if cap is None else cap * torch.tanh(logits_BTV)
 
     def _losses(self, x_BTD: Tensor, targets_BT: Tensor, reduction: str) -> Tensor:
+        return self._compile(Decoder._head, reduction)(self, x_BTD, targets_BT, reduction)
+
+    def _head(self, x_BTD: Tensor, targets_BT: Tensor, reduction: str) -> Tensor:
         return F.cross_entropy(self.logits(x_BTD).flatten(0, 1), targets_BT.flatten(), ignore_index=-1, reduction=reduction)
 
     # ---- what the walk needs beside the tokens
+
+    def _parts(self, application: Application) -> Parts:
+        number, index, key = application.layer, application.index, str(application.layer)
+        attn, mlp = (getattr(self.layers[str(self.source[number, part])], part) if runs else None
+                     for part, runs in (("attn", application.attn), ("mlp", application.mlp)))  # fmt: skip
+        owner = self.ends.get(index)
+        return Parts(
+            self.layers[key], attn, mlp, values=self.value_tables[key] if attn is not None and key in self.value_tables else None,
+            pass_norm=None if owner is None else self.layers[owner].pass_norm, window=self.windows[number],
+            adds=application.enters_pass and self.model.inject == "add", injects=index in self.begins,
+            from_noise=self.draws and index in self.enters,
+        )  # fmt: skip
 
     @property
     def dtype(self) -> torch.dtype:
@@ -313,6 +290,11 @@ class Decoder(nn.Module):
     def attention_windows(self) -> list[int | None]:
         """Each window once, in the order of the layers with attention."""
         return list(dict.fromkeys(window for i, window in self.windows.items() if self.model.layers[i - 1] != "gdn"))
+
+
+def _view(x: Tensor) -> Tensor:
+    """The same numbers as another tensor: a compiled graph is bound to which of its inputs are one and the same."""
+    return x.view_as(x)
 
 
 def build(model: Model, vocab: int, context: int, seed: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
