@@ -110,10 +110,10 @@ class Worker:
         return error
 
 
-def worker_environment(gpu: str | None) -> dict[str, str]:
-    """The environment of a worker: one thread in every library, its GPU, and this very package."""
+def worker_environment(gpu: str | None, threads: int = THREADS) -> dict[str, str]:
+    """The environment of a worker: so many threads in every library, its GPU, and this very package."""
     found = dict(os.environ)
-    found |= dict.fromkeys(_LIBRARY_THREADS, str(THREADS)) | {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+    found |= dict.fromkeys(_LIBRARY_THREADS, str(threads)) | {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
     found = _KEEP_MEMORY | found
     found.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     found.setdefault("KINETO_LOG_LEVEL", "6")  # looking at the memory of a step would print lines of the profiler's own into the log

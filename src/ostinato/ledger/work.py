@@ -1,0 +1,113 @@
+"""What a training step or a measurement does, as counts that take time: the features of the seconds that a machine needs (`seconds.py`).
+
+Products are counted by kind, because a machine's pace differs between them: those of layers, of the head, of attention, of the gated
+delta rule, of Muon. Beside them numbers that are read and written by element, the states of optimizers, and calls: what an operation
+costs however small it is, which is most of a desk study. Forward and backward together are three times the forward pass, and four where
+activations are computed again (checkpointing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ostinato.ledger.inventory import ParameterRow, inventory, used_by
+from ostinato.ledger.memory import DELTA_CHUNK, micro_batch_tokens
+from ostinato.schedule import Application
+from ostinato.study.derive import arm_applications, head_dim, kv_heads, layer_window, model_hidden, optimizer_groups, recipe_steps
+from ostinato.study.records import Arm, Model
+
+FORWARD = ("calls", "products", "elements", "attention", "scores", "delta", "chunks", "head", "logits")
+STEP = (*FORWARD, "steps", "weights", "adamw", "tensors", "muon", "muon_products")
+"""calls: operations.  products, head, attention, delta, muon_products: multiplications and additions.  elements, logits, scores: numbers
+that are passed over.  chunks: turns of the gated delta rule's loop.  weights: numbers of weights and gradients passed over.
+adamw, muon: numbers that each updates.  tensors: how many.  steps: 1."""
+
+_CALLS = {"gqa": 22, "gdn": 60, "mlp": 8, "ends": 20}
+"""Operations of a forward pass, about."""
+
+PASSES = ("calls", "chunks")
+"""Counted once a forward pass, whatever it reads; the other counts of FORWARD are once a token."""
+
+Work = dict[str, float]
+
+
+def step_work(arm: Arm, vocab: int, rows_at_once: int | None = None) -> Work:
+    """Of one training step of `arm`, by the names of STEP.  rows_at_once: rows of a micro-batch (None: the recipe's)."""
+    model, recipe = arm.model, arm.recipe
+    steps = recipe_steps(recipe)
+    at_once = min(rows_at_once or micro_batch_tokens(recipe) // recipe.context, steps.rows)
+    rows = inventory(model, vocab, recipe.context)
+    walk, ends = _walk(model, rows, recipe.context, arm.data.document_mask), _ends(model, vocab, 1.0)
+    again = 4 / 3 if recipe.activation_checkpointing else 1.0
+    parts = -(-steps.rows // at_once)
+    found = dict.fromkeys(STEP, 0.0)
+    for name in FORWARD:
+        times = parts if name in PASSES else steps.tokens_per_step
+        found[name] = 3 * times * (again * walk[name] + ends[name])
+    used = sum(row.size for tensors in used_by(model, rows, arm_applications(model)) for row in tensors)
+    found |= {"steps": 1.0, "weights": float(parts * (used + 2 * vocab * model.d_model))}
+    groups = optimizer_groups(recipe, model)
+    for row in rows:
+        kind = groups[row.role].kind
+        found[kind] += row.size
+        found["tensors"] += 1
+        if kind == "muon":
+            found["muon_products"] += recipe.muon.steps * _polar(row.shape)
+    return found
+
+
+def measuring_work(arm: Arm, vocab: int, context: int, counted: float, inputs: float, batch: int) -> Work:
+    """Of measuring: reading `inputs` tokens in forward passes of `batch` tokens, by the names of FORWARD.
+
+    context: tokens of a window.  counted: targets a token that is read (1: rows; 1/2: documents with a stride of half the context).
+    """
+    walk = _walk(arm.model, inventory(arm.model, vocab, arm.recipe.context), context, arm.data.document_mask)
+    ends = _ends(arm.model, vocab, counted)
+    passes = max(1.0, inputs / max(context, batch // context * context))
+    return {name: (walk[name] + ends[name]) * (passes if name in PASSES else inputs) for name in FORWARD}
+
+
+def _polar(shape: Sequence[int]) -> float:
+    """Of one iteration: x xᵀ, its square, and their product with x, on the shorter side."""
+    short, long = min(shape), max(shape)
+    return 4.0 * short * short * long + 2.0 * short**3
+
+
+def _walk(model: Model, rows: list[ParameterRow], context: int, documents: bool) -> Work:
+    """Of all applications forward: a token's, but for calls and chunks, which are a forward pass's."""
+    found = dict.fromkeys(FORWARD, 0.0)
+    applications = arm_applications(model)
+    for application, used in zip(applications, used_by(model, rows, applications), strict=True):
+        matrices = [row for row in used if row.role in ("matrix", "gate")]
+        found["products"] += sum(2 * row.size for row in matrices)
+        found["elements"] += sum(sum(row.shape) for row in matrices) + (3 * model.d_model if model.application_scalars else 0)
+        if application.mlp:
+            found["calls"] += _CALLS["mlp"]
+            found["elements"] += 4 * model.d_model + (3 if model.mlp.kind == "swiglu" else 2) * model_hidden(model)
+        if application.attn:
+            _mixer(found, model, application, context, documents)
+    return found
+
+
+def _mixer(found: Work, model: Model, application: Application, context: int, documents: bool) -> None:
+    kind, heads, size = model.layers[application.layer - 1], model.heads, head_dim(model)
+    found["calls"] += _CALLS[kind]
+    if kind == "gdn":
+        chunk = min(DELTA_CHUNK, context)
+        found["elements"] += 4 * model.d_model + 24 * heads * size
+        found["delta"] += heads * (6 * size * size + 8 * chunk * size)
+        found["chunks"] += -(-context // chunk)
+        return
+    window = layer_window(model, application.layer, context)
+    causal = window >= context and model.positions != "alibi" and not documents
+    keys = (context + 1) / 2 if causal else context  # a mask is added to every score
+    found["elements"] += 4 * model.d_model + (6 if model.qk_norm == "none" else 9) * (heads + kv_heads(model)) * size
+    found["attention"] += 4 * heads * size * keys
+    found["scores"] += heads * keys * (1 if causal else 2)
+
+
+def _ends(model: Model, vocab: int, counted: float) -> Work:
+    found = dict.fromkeys(FORWARD, 0.0)
+    found |= {"calls": float(_CALLS["ends"]), "elements": 6.0 * model.d_model, "head": counted * 2 * vocab * model.d_model,
+              "logits": counted * vocab * (2 if model.softcap else 1)}  # fmt: skip
+    return found
