@@ -56,7 +56,7 @@ def passed(decoder: Decoder, tokens: torch.Tensor, documents: bool) -> tuple[flo
     device = decoder.embedding.weight.device
     inputs, wanted = tokens[:, :-1].to(device), tokens[:, 1:].to(device)
     ids = (inputs == 0).cumsum(1) if documents else None
-    loss = decoder.loss_sum(inputs, wanted, ids) / wanted.numel()
+    loss = decoder.losses(inputs, wanted, ids).sum() / wanted.numel()
     loss.backward()
     gradients = [parameter.grad.flatten().float().cpu() for parameter in decoder.parameters() if parameter.grad is not None]
     return loss.item(), torch.cat(gradients)
@@ -128,7 +128,7 @@ def paper_size() -> dict[str, Any]:
         for _ in range(8):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            decoder.loss_sum(tokens[:, :-1], tokens[:, 1:]).backward()
+            decoder.losses(tokens[:, :-1], tokens[:, 1:]).sum().backward()
             torch.cuda.synchronize()
             times.append(time.perf_counter() - began)
             decoder.zero_grad(set_to_none=True)
@@ -203,7 +203,7 @@ def hybrid() -> dict[str, Any]:
         for _ in range(6):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            loss = decoder.loss_sum(tokens[:, :-1], tokens[:, 1:]) / tokens[:, 1:].numel()
+            loss = decoder.losses(tokens[:, :-1], tokens[:, 1:]).sum() / tokens[:, 1:].numel()
             loss.backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
