@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ostinato.errors import TrainingError
-from ostinato.train.machine import attention, choose
+from ostinato.train.machine import Machine, attention, choose
 
 
 def test_auto_takes_what_is_there():
@@ -50,6 +50,23 @@ def test_the_line_names_device_dtype_attention_kernels_and_threads(make_trainer)
 def test_the_line_names_the_gated_delta_rule(make_trainer, small_arm, layers, said):
     trainer = make_trainer(small_arm(model={"layers": layers, "heads": 2}))
     assert said in trainer.machine.line(trainer.decoder, 16, False, trainer.optimizers.kernels)
+
+
+@pytest.mark.parametrize(
+    ("model", "compiled", "said"),
+    [
+        ({}, False, "attention backward"),
+        ({"layers": ("gdn", "gqa"), "heads": 2}, False, "attention backward, running sums of the gated delta rule"),
+        ({"layers": ("gdn",), "heads": 2}, True, "running sums of the gated delta rule, compiled kernels"),
+        ({"family": "loop2"}, True, "attention backward, compiled kernels, gradients of value tables"),
+        ({"family": "loop2"}, False, "attention backward"),
+    ],
+)
+def test_on_a_gpu_the_line_says_what_does_not_repeat(make_trainer, small_arm, monkeypatch, model, compiled, said):
+    trainer = make_trainer(small_arm(model=model))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    machine = Machine(torch.device("cuda"), "float32", 1, compiled)
+    assert machine.line(trainer.decoder, 16, False, "").endswith(f"repeatable up to rounding ({said})")
 
 
 def test_attention_is_named_by_window(make_trainer, small_arm):

@@ -1,8 +1,11 @@
 """Where and how a run is computed: device, number format, threads, compilation, and what of it repeats bit for bit.
 
 On a CPU with a fixed number of threads every operation used here is deterministic, and torch is told to refuse any that
-is not. On a GPU the gradients of look-up tables and of some attention kernels add in no fixed order: a resumed run goes
-on from the same bits, and may part from an unbroken one by rounding.
+is not. On a GPU a resumed run goes on from the same bits, and may part from an unbroken one by rounding (decision 0150):
+
+    attention backward      FlashAttention adds the gradient of q in no fixed order
+    gated delta rule        torch's running sums have no fixed order either; flash-linear-attention chooses kernels by timing them
+    compiled                kernels are chosen by timing them, and gradients of value tables are added in no fixed order
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ class Machine:
     def line(self, decoder: Decoder, context: int, document_mask: bool, kernels: str) -> str:
         """One line for the log: device, number format, token mixers, optimizer kernels, threads, determinism."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} of {os.cpu_count()} threads"
-        repeats = "bit for bit repeatable" if self.deterministic else "repeatable up to rounding (table gradients, attention backward)"
+        repeats = "bit for bit repeatable" if self.deterministic else f"repeatable up to rounding ({unrepeatable(decoder, self.compiled)})"
         compiled = ", compiled" if self.compiled else ""
         return (f"{self.device} ({name}), products in {self.dtype}{compiled}; {mixers(decoder, context, document_mask)}; "
                 f"{kernels}; {repeats}")  # fmt: skip
@@ -90,6 +93,18 @@ def mixers(decoder: Decoder, context: int, document_mask: bool) -> str:
         backend, why = choose_delta(decoder.delta_backend, decoder.embedding.weight.device, head_dim(decoder.model))
         found.append(f"gated delta rule {backend} ({why})")
     return "; ".join(found)
+
+
+def unrepeatable(decoder: Decoder, compiled: bool) -> str:
+    """What of a training step on a GPU has another order of sums, or other kernels, from one time to the next."""
+    layers, device = decoder.model.layers, decoder.embedding.weight.device
+    found = ["attention backward"] if "gqa" in layers else []
+    if "gdn" in layers:
+        fla = choose_delta(decoder.delta_backend, device, head_dim(decoder.model))[0] == "fla"
+        found.append("kernels of the gated delta rule" if fla else "running sums of the gated delta rule")
+    if compiled:
+        found += ["compiled kernels", *(["gradients of value tables"] if len(decoder.value_tables) else [])]
+    return ", ".join(found)
 
 
 def attention(decoder: Decoder, context: int, document_mask: bool) -> str:
