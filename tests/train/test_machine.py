@@ -58,8 +58,8 @@ def test_the_line_names_the_gated_delta_rule(make_trainer, small_arm, layers, sa
         ({}, False, "attention backward"),
         ({"layers": ("gdn", "gqa"), "heads": 2}, False, "attention backward, running sums of the gated delta rule"),
         ({"layers": ("gdn",), "heads": 2}, True, "running sums of the gated delta rule, compiled kernels"),
-        ({"family": "loop2"}, True, "attention backward, compiled kernels, gradients of value tables"),
-        ({"family": "loop2"}, False, "attention backward"),
+        ({"family": "loop2", "windows": {"short": 4}}, True, "attention backward, compiled kernels, gradients of value tables"),
+        ({"family": "loop2", "windows": {"short": 4}}, False, "attention backward"),
     ],
 )
 def test_on_a_gpu_the_line_says_what_does_not_repeat(make_trainer, small_arm, monkeypatch, model, compiled, said):
