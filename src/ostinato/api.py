@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ostinato.launch import Outcome
+    from ostinato.launch.calibrate import Calibrated
+    from ostinato.ledger.seconds import Calibration
     from ostinato.measure.check import Check
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
@@ -102,7 +104,7 @@ class Study:
         from ostinato.ledger.plan import plan
         from ostinato.report.plan import PlanSheet
 
-        return PlanSheet(plan(self.record))
+        return PlanSheet(plan(self.record, calibration()))
 
     def draw(self, arms: Iterable[str] | None = None) -> Drawings:
         """The schedules drawn, by arm: a dictionary that shows itself."""
@@ -114,19 +116,23 @@ class Study:
         arms: Iterable[str] | None = None,
         seeds: Iterable[int] | None = None,
         jobs: int | None = None,
+        threads: int | None = None,
         device: str = "auto",
-        compiled: bool = False,
+        compiled: bool | None = None,
         track: Iterable[str] | None = None,
         console: Console | None = None,
     ) -> Outcome:
         """Train and measure every run that is due; runs that are done are found and kept. Ctrl-C saves and stops.
 
+        jobs, threads: runs at a time, and threads of each (None: as the study ends first, by the calibration of this machine).
+        compiled: through torch.compile (None: where it pays).
         track: also draw the curves with these trackers, as ["wandb", "trackio"] (None: those of $OSTINATO_TRACK).
         """
         from ostinato.launch import run_study
 
         chosen = {"arms": list(arms) if arms else None, "seeds": list(seeds) if seeds else None}
-        return run_study(self.record, self.store, **chosen, jobs=jobs, device=device, compiled=compiled, track=track, console=console)
+        return run_study(self.record, self.store, **chosen, jobs=jobs, threads=threads, device=device, compiled=compiled, track=track,
+                         console=console)  # fmt: skip
 
     def results(self, part: str = "validation") -> Results:
         """The paired table of what has been measured so far; failed and missing runs are in it.
@@ -142,6 +148,25 @@ class Study:
         from ostinato.report import write_report
 
         return write_report(self.record, self.store, Path(out) if out else None)
+
+
+def calibration(device: str = "auto") -> Calibration | None:
+    """What is known of this machine's speed (None: it is not calibrated); a file that is of no use is logged."""
+    from ostinato.store.calibration import found_calibration
+
+    return found_calibration(device)
+
+
+def calibrate(device: str = "auto", compiled: bool = False, console: Console | None = None) -> Calibrated:
+    """Measure this machine with training steps of small models, in less than a minute, and keep the result in the cache folder.
+
+    compiled: also how long compiling takes and what it saves, in minutes. Raises TrainingError when a probe fails.
+    """
+    from ostinato.launch.calibrate import calibrate as measure
+    from ostinato.launch.progress import calibrating
+
+    with calibrating(console) as progress:
+        return measure(device, compiled, progress=progress)
 
 
 def _draw(arm: Arm) -> Drawing:

@@ -77,9 +77,9 @@ def test_work_counts_training_and_measuring(tiny, store):
     assert job.work_done(640) == 640 * job.ledger.flops_per_token
     assert job.work - job.work_done(1280) == pytest.approx(sum(job.part_flops.values())), "the last measurement is still to be made"
     limited = next(job for job in due(tiny(evaluate=Evaluate(every="640", targets=500)), store) if job.arm.name == "twice")
-    assert limited.measuring_flops < job.measuring_flops
+    assert limited.measuring_work < job.measuring_work
     once = next(job for job in due(tiny(evaluate=Evaluate(every="640", held_out="end")), store) if job.arm.name == "twice")
-    assert once.measuring_flops == job.measuring_flops - job.part_flops["held_out"]
+    assert once.measuring_work == job.measuring_work - job.part_flops["held_out"]
 
 
 def test_unknown_names_are_told(tiny, store):
@@ -125,3 +125,15 @@ def test_floors_are_counted_once(tiny, store):
 
 def test_planning_a_launch_needs_no_torch():
     subprocess.run([sys.executable, "-c", "import sys, ostinato.launch; assert 'torch' not in sys.modules"], check=True)
+
+
+def test_work_is_counted_in_seconds_where_the_machine_is_calibrated(tiny, store):
+    from ostinato.ledger.seconds import Calibration, Pace
+
+    rates = {"products": 1e-10}
+    made = Calibration("made up", 2, "2026-11-30T00:00:00+00:00", (Pace(1, 2, "float32", rates, rates, 2.0),))
+    job = next(job for job in due(tiny(), store) if job.arm.name == "twice").timed(made, tiny().evaluate, 1)
+    assert job.work == job.seconds.start + job.seconds.training + job.seconds.measuring > 2.0
+    assert job.work_done(0) == 0 and job.work_done(640) == pytest.approx(2.0 + job.seconds.training / 2)
+    assert job.work_done(1280, 1.0) == pytest.approx(job.work)
+    assert job.measuring_work == pytest.approx(job.seconds.measuring)

@@ -25,8 +25,8 @@ class Pretend:
     at_once = 0
     alive: ClassVar[set] = set()
 
-    def __init__(self, job, study, store, device, compiled, gpu, environment, track):
-        self.job, self.gpu, self.started, self.began_at = job, gpu, time.time(), 0.0
+    def __init__(self, job, study, store, device, compiled, gpu, threads, environment, track):
+        self.job, self.gpu, self.threads, self.started, self.began_at = job, gpu, threads, time.time(), 0.0
         self.left, self.asked = Pretend.looks, False
         Pretend.begun.append(job.name)
         Pretend.alive.add(job.name)

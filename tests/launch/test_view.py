@@ -8,22 +8,7 @@ import pytest
 from rich.console import Console
 
 from ostinato.launch.progress import bars, line
-from ostinato.launch.view import RunView, StudyView, duration, seconds_left
-
-
-@pytest.mark.parametrize(("running", "waiting", "slots", "speed", "expected"), [
-    ([], [], 2, None, 0.0),
-    ([(100.0, 10.0)], [], 2, None, 10.0),
-    ([(100.0, 10.0), (300.0, 10.0)], [], 2, None, 30.0),
-    ([(100.0, 10.0), (300.0, 10.0)], [200.0], 2, 10.0, 30.0),
-    ([(100.0, 10.0), (300.0, 10.0)], [200.0, 400.0], 2, 10.0, 70.0),
-    ([(100.0, None)], [100.0], 1, 5.0, 40.0),
-    ([], [100.0, 100.0, 100.0], 2, 10.0, 20.0),
-    ([(100.0, None)], [], 1, None, None),
-    ([(100.0, 10.0)], [5.0], 1, None, None),
-])  # fmt: skip
-def test_seconds_left(running, waiting, slots, speed, expected):
-    assert seconds_left(running, waiting, slots, speed) == expected
+from ostinato.launch.view import RunView, StudyView, duration
 
 
 @pytest.mark.parametrize(

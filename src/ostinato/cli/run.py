@@ -18,9 +18,14 @@ def register(app: typer.Typer) -> None:
         size: Size = None,
         arm: Arms = None,
         seed: Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only this seed; may be repeated.")] = None,
-        jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time (default: one a core, or one a GPU).")] = None,
+        jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time (default: as the study ends first).")] = None,
+        threads: Annotated[
+            int | None, typer.Option("--threads", min=1, metavar="N", help="CPU threads of a run (default: as the study ends first).")
+        ] = None,
         device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-        compiled: Annotated[bool, typer.Option("--compile", help="Run models through torch.compile (GPU).")] = False,
+        compiled: Annotated[
+            bool | None, typer.Option("--compile/--no-compile", help="Run models through torch.compile (default: where it pays).")
+        ] = None,
         track: Annotated[
             list[str] | None,
             typer.Option("--track", metavar="NAME", help="Also draw curves in wandb or trackio; may be repeated (or set OSTINATO_TRACK)."),
@@ -35,7 +40,8 @@ def register(app: typer.Typer) -> None:
 
         loaded = Study.load(study, size=size, store=store)
         console = Console(stderr=as_json, highlight=False)
-        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, device=device, compiled=compiled, track=track or None, console=console)
+        outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, threads=threads, device=device, compiled=compiled, track=track or None,
+                             console=console)  # fmt: skip
         if outcome.interrupted:
             raise typer.Exit(130)
         results = loaded.results()

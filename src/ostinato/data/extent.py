@@ -1,4 +1,5 @@
-"""How much text an arm trains on, if that is known already: a plan reads what the cache holds and neither prepares, packs nor hashes."""
+"""How much text an arm trains on and is measured on, if that is known already: a plan reads what the cache holds, and prepares, packs and
+hashes nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from ostinato.study.records import Arm
 
 @dataclass(frozen=True)
 class Extent:
-    """The training part. tokens: where the first pass over its rows ends; words: of its text."""
+    """tokens: where the first pass over the rows of the training part ends; words: of its text.  parts: tokens of every part."""
 
     tokens: int
-    words: int
+    words: int | None
+    parts: dict[str, int]
 
 
 def extent(arm: Arm) -> Extent | None:
@@ -32,6 +34,6 @@ def extent(arm: Arm) -> Extent | None:
         if prepared is None or not is_packed(prepared, "train", arm.recipe.context):
             return None
         batches = BatchPlan(rows(prepared, "train", arm.recipe.context), recipe_steps(arm.recipe).rows, arm.seeds[0])
-        return Extent(batches.first_epoch_end_tokens, prepared.words)
+        return Extent(batches.first_epoch_end_tokens, prepared.words, prepared.sizes)
     except (OstinatoError, OSError):
         return None

@@ -55,6 +55,11 @@ class Prepared:
         return int(self.manifest["parts"]["train"]["words"]) if self.data.training_share == 1 else None
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Tokens of every part."""
+        return {part: int(about["tokens"]) for part, about in self.manifest["parts"].items()}
+
+    @property
     def text_fingerprint(self) -> str:
         return str(self.manifest["text_fingerprint"])
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ostinato.data.prepare import default_cache
 from ostinato.errors import TrainingError
+from ostinato.files import default_cache
 from ostinato.launch.probes import LISTS
 from ostinato.launch.process import gpu_names, worker_environment
 from ostinato.ledger.seconds import Calibration, CompiledProbe, Pace, fit
@@ -40,6 +40,15 @@ class Calibrated:
     calibration: Calibration
     path: Path | None
     seconds: float
+
+    def __str__(self) -> str:
+        made, kept = self.calibration, f"kept in {self.path}" if self.path else "not kept: the cache folder cannot be written"
+        lines = [f"{made.device}: calibrated in {self.seconds:.0f} s, {kept}"]
+        for pace in made.paces:
+            lines.append(f"  {pace.at_once} x {pace.threads} thread{'s' if pace.threads > 1 else ''}, {pace.dtype}: {pace.start:.1f} s to "
+                         f"start a run; steps within {pace.error:.0%} of what was measured (median)")  # fmt: skip
+        lines += [f"  compiled, width {one.width}: {one.ratio:.2f} times as fast after {one.seconds:.0f} s" for one in made.compiled]
+        return "\n".join(lines)
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 DONE, FAILED, STOPPED, BUSY = 0, 1, 3, 75  # exit codes; BUSY: another process has the run
 SAID = 4  # of a tracker's process: it gave up, and has said so
-THREADS = 1  # results are bit-equal only with the same number, and one thread a run is the fastest for small models
+THREADS = 1  # of a run, unless it began with others or the calibration finds more to be faster

@@ -7,7 +7,7 @@ new points of an old run finds that run due again. What other studies have finis
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ostinato.data import BatchPlan, Prepared, rows
@@ -17,6 +17,7 @@ from ostinato.data.prepare import prepare
 from ostinato.data.targets import targets
 from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
+from ostinato.ledger.seconds import Calibration, RunSeconds, inputs_of, run_seconds
 from ostinato.store import RunFolder, Store, evaluation_key
 from ostinato.study import measurements, recipe_steps, run_fingerprint
 from ostinato.study.asked import asked_arms
@@ -26,7 +27,10 @@ from ostinato.study.records import Arm, Data, Evaluate, Study
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a study. points: the parts that are measured at each point in tokens. part_flops: what measuring a part costs, about."""
+    """One run of a study. points: the parts that are measured at each point in tokens. part_flops: what measuring a part costs, about.
+
+    seconds: that the run takes by the calibration of this machine; work is then counted in seconds, else in FLOPs.
+    """
 
     arm: Arm
     seed: int
@@ -36,6 +40,7 @@ class Job:
     ledger: Ledger
     points: Mapping[int, tuple[str, ...]]
     part_flops: Mapping[str, float]
+    seconds: RunSeconds | None = None
 
     @property
     def name(self) -> str:
@@ -43,21 +48,36 @@ class Job:
 
     @property
     def work(self) -> float:
-        """FLOPs of the whole run, measurements included."""
-        return self.ledger.flops_total + self.measuring_flops
+        """Of the whole run, measurements included: seconds or FLOPs."""
+        return self.seconds.total if self.seconds else self.ledger.flops_total + self.measuring_work
 
     @property
-    def measuring_flops(self) -> float:
-        """FLOPs of all measurements."""
-        return sum(map(self._flops_at, self.points))
+    def measuring_work(self) -> float:
+        """Of all measurements."""
+        return sum(map(self._work_at, self.points))
+
+    @property
+    def token_work(self) -> float:
+        """Of training on one token."""
+        return self.seconds.training / self.ledger.tokens if self.seconds else self.ledger.flops_per_token
 
     def _flops_at(self, point: int) -> float:
         return sum(self.part_flops[part] for part in self.points.get(point, ()))
 
+    def _work_at(self, point: int) -> float:
+        if self.seconds is None:
+            return self._flops_at(point)
+        return (self.seconds.measuring or 0.0) * self._flops_at(point) / max(1.0, sum(map(self._flops_at, self.points)))
+
     def work_done(self, tokens: int, measuring: float | None = None) -> float:
-        """FLOPs of the run up to `tokens`, with the measurements before that and the share `measuring` of the one there."""
-        measured = sum(self._flops_at(point) for point in self.points if point < tokens) + (measuring or 0.0) * self._flops_at(tokens)
-        return self.ledger.flops_per_token * tokens + measured
+        """Of the run up to `tokens`, with the measurements before that and the share `measuring` of the one there, and its start."""
+        measured = sum(self._work_at(point) for point in self.points if point < tokens) + (measuring or 0.0) * self._work_at(tokens)
+        return self.token_work * tokens + measured + (self.seconds.start if self.seconds and tokens else 0.0)
+
+    def timed(self, calibration: Calibration, evaluate: Evaluate, threads: int) -> Job:
+        """The same run with the seconds that it takes; as it is where its number format is not calibrated."""
+        took = run_seconds(calibration, self.arm, self.prepared.vocab, evaluate, self.prepared.sizes, threads)
+        return replace(self, seconds=took)
 
     def state(self) -> str:
         """done, unmeasured (trained, but not at every point measured), or the state of its folder: new, running, stopped, failed."""
@@ -88,24 +108,13 @@ def all_jobs(study: Study, store: Store, texts: Mapping[Data, Prepared]) -> list
             raise type(error)(f"arm {arm.name}: {error.what}", error.rule, error.fix) from None
         ledger = account(arm, prepared.vocab, plan.first_epoch_end_tokens, prepared.words)
         measured_at = measurements(study.evaluate, steps.tokens, steps.tokens_per_step)
-        inputs = {part: _inputs(prepared, part, study.evaluate, arm.recipe.context) for part in MEASURED}
+        inputs = {part: inputs_of(prepared.sizes[part], study.evaluate, arm.recipe.context)[0] for part in MEASURED}
         part_flops = {part: ledger.flops_forward_per_token * count for part, count in inputs.items()}
         for seed in arm.seeds:
             fingerprint = run_fingerprint(arm, seed, prepared.fingerprint)
             folder = store.run(fingerprint, evaluation_key(study.evaluate, arm.recipe.context))
             found.append(Job(arm, seed, fingerprint, folder, prepared, ledger, measured_at, part_flops))
     return found
-
-
-def _inputs(prepared: Prepared, part: str, evaluate: Evaluate, context: int) -> float:
-    """Tokens that one measurement of a part reads, about: documents are read again where windows overlap."""
-    tokens = prepared.manifest["parts"][part]["tokens"]
-    if evaluate.targets is not None:
-        tokens = min(tokens, evaluate.targets)
-    if evaluate.windows == "rows":
-        return tokens
-    context = evaluate.context or context
-    return tokens * context / (evaluate.stride or max(1, context // 2))
 
 
 def select(jobs: Sequence[Job], arms: Collection[str] | None = None, seeds: Collection[int] | None = None) -> list[Job]:

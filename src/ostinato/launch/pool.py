@@ -13,13 +13,13 @@ from typing import Any
 from ostinato.launch.jobs import Job, unfinished
 from ostinato.launch.process import Worker
 from ostinato.launch.progress import Display
-from ostinato.launch.view import RunView, StudyView, seconds_left
+from ostinato.launch.view import RunView, StudyView
+from ostinato.ledger.choice import seconds_left
 from ostinato.store import Store, environment
 from ostinato.study.records import Study
 
 POLL_SECONDS = 0.2
 ELSEWHERE_SECONDS = 2.0
-SETTLED_SECONDS = 20.0  # before that the start of a worker weighs more in its pace than what it does; the pace of earlier runs is used
 SIGNAL_SECONDS = 0.5
 
 
@@ -42,13 +42,14 @@ class Outcome:
 
 @dataclass
 class Pool:
-    """One launch. chosen: every run that was asked for; slots: how many at a time; gpus: as CUDA_VISIBLE_DEVICES names them;
-    track: names of trackers."""
+    """One launch. chosen: every run that was asked for; slots: how many at a time; threads: of each that has not begun with others;
+    gpus: as CUDA_VISIBLE_DEVICES names them; track: names of trackers."""
 
     study: Study
     store: Store
     chosen: list[Job]
     slots: int
+    threads: int
     device: str
     compiled: bool
     gpus: list[str]
@@ -97,7 +98,10 @@ class Pool:
 
     def _fill(self) -> None:
         while self.queue and len(self.workers) < self.slots:
-            job = self.queue.pop(0)
+            job, threads = self.queue[0], self._threads(self.queue[0])
+            if self.workers and sum(worker.threads for worker in self.workers) + threads > self.slots * self.threads:
+                return
+            self.queue.pop(0)
             if job.folder.in_use():
                 self.elsewhere.append(job)
                 self.display.message(f"{job.name}: another process works on it; waiting for that one")
@@ -106,7 +110,14 @@ class Pool:
             else:
                 taken = [worker.gpu for worker in self.workers]
                 gpu = min(self.gpus, key=taken.count) if self.gpus else None
-                self.workers.append(Worker(job, self.study, self.store, self.device, self.compiled, gpu, self.environment, self.track))
+                self.workers.append(
+                    Worker(job, self.study, self.store, self.device, self.compiled, gpu, threads, self.environment, self.track)
+                )
+
+    def _threads(self, job: Job) -> int:
+        """What the run began with, because only the same number gives the same bits; else what this launch has for each."""
+        before = job.folder.session()
+        return int(before.get("threads", self.threads)) if before.get("device", "cpu") == "cpu" else self.threads
 
     def _look_elsewhere(self) -> None:
         if not self.elsewhere or time.monotonic() - self.looked < ELSEWHERE_SECONDS:
@@ -188,29 +199,29 @@ class Pool:
 
     def view(self) -> StudyView:
         """The state of every run that was asked for."""
-        now, running, done = time.time(), {}, 0.0
+        running, done = {}, 0.0
         by_run = {worker.job.fingerprint: worker for worker in self.workers}
+        every = {job.fingerprint: job for job in self.chosen}
         pending: list[tuple[float, float | None]] = []
-        for job in self.due:
+        for job in every.values():
             if self.ended.get(job.fingerprint, ("",))[0] in ("done", "reused"):
                 done += job.work
                 continue
             worker = by_run.get(job.fingerprint)
-            progress = worker.progress() if worker else {}
-            reached = worker.began_at if worker else 0.0
-            if progress:
-                reached = job.work_done(int(progress.get("tokens") or 0), progress.get("measuring"))
-            done += reached
+            progress = worker.progress() if worker else job.folder.progress()
+            reached = job.work_done(int(progress.get("tokens") or 0), progress.get("measuring"))
             if worker:
-                gained, elapsed = reached - worker.began_at, now - worker.started
-                settled = elapsed >= SETTLED_SECONDS or not self.speeds
-                pending.append((job.work - reached, gained / elapsed if gained > 0 and settled else None))
+                reached = max(reached, worker.began_at)
+                pace = job.token_work * (progress.get("tokens_per_s") or 0.0)  # of its steps; how long it took to start says nothing
+                pending.append((job.work - reached, pace or None))
                 running[job.fingerprint] = progress
-        known = self.speeds[-self.slots :] + [speed for _, speed in pending if speed]
-        waiting = [job.work for job in [*self.queue, *self.elsewhere]]
-        left = seconds_left(pending, waiting, self.slots, sum(known) / len(known) if known else None)
+            done += reached
+        paces = self.speeds[-self.slots :] or [pace for _, pace in pending if pace]
+        speed = sum(paces) / len(paces) if paces else 1.0 if all(job.seconds for job in self.due) else None
+        waiting = [job.work - job.work_done(int(job.folder.progress().get("tokens") or 0)) for job in [*self.queue, *self.elsewhere]]
+        left = seconds_left(pending, waiting, self.slots, speed)
         views = tuple(self._run_view(job, running) for job in self.chosen)
-        total = sum(job.work for job in self.due)
+        total = sum(job.work for job in every.values())
         return StudyView(views, done, total, time.monotonic() - self.began, None if self.interrupts else left, self.interrupts > 0)
 
     def _run_view(self, job: Job, running: dict[str, dict[str, Any]]) -> RunView:

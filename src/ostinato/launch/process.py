@@ -30,18 +30,19 @@ _LIBRARY_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 class Worker:
     """A process that works on one job. It is in a session of its own, so that Ctrl-C reaches the launcher alone.
 
-    environment: what `store.environment` says of the launcher, whose command and folder are the user's.  track: names of trackers.
+    threads: that it computes with.  environment: what `store.environment` says of the launcher, whose command and folder are the user's.
+    track: names of trackers.
     """
 
-    def __init__(self, job: Job, study: Study, store: Store, device: str, compiled: bool, gpu: str | None, environment: dict[str, Any],
-                 track: Sequence[str] = ()):  # fmt: skip
-        self.job, self.gpu, self.started = job, gpu, time.time()
+    def __init__(self, job: Job, study: Study, store: Store, device: str, compiled: bool, gpu: str | None, threads: int,
+                 environment: dict[str, Any], track: Sequence[str] = ()):  # fmt: skip
+        self.job, self.gpu, self.threads, self.started = job, gpu, threads, time.time()
         self.began_at = job.work_done(int(job.folder.progress().get("tokens") or 0))
         folder = job.folder
         request = {
             "parent": os.getpid(), "folder": str(folder.path.absolute()), "targets": str(store.targets_path.absolute()),
             "evaluation": folder.evaluation, "prepared": str(job.prepared.path.absolute()), "cache": str(job.prepared.cache.absolute()),
-            "device": device, "compiled": compiled, "evaluate": study.evaluate.model_dump(mode="json"),
+            "device": device, "compiled": compiled, "threads": threads, "evaluate": study.evaluate.model_dump(mode="json"),
             "checkpoints": study.checkpoints.model_dump(mode="json"), "resolved": resolved(job, study),
             "environment": environment, "track": list(track),
             "given": {"study": study.name, "size": study.size, "arm": job.arm.name, "seed": job.seed,
@@ -53,7 +54,7 @@ class Worker:
         write_atomic(path, json.dumps(request, indent=1))
         with open(folder.log_path, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ostinato.launch.worker", str(path)], env=worker_environment(gpu), stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", "ostinato.launch.worker", str(path)], env=worker_environment(gpu, threads), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 

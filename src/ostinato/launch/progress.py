@@ -26,6 +26,22 @@ MOST_BARS = 16
 MUCH_MEASURING = 0.5  # of the work: more than that is said
 
 
+@contextlib.contextmanager
+def calibrating(console: Console | None, title: str = "calibrating this machine") -> Iterator[Callable[[str, float], None]]:
+    """While the machine is calibrated: a bar with the time left, or one line; yields the function that is told (stage, share done)."""
+    console = console or Console(highlight=False)
+    if not (console.is_terminal or console.is_jupyter):
+        console.print(f"{title} …", soft_wrap=True, markup=False)
+        yield lambda stage, share: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(28), TextColumn("{task.percentage:.0f}%"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(title, total=1.0)
+        yield lambda stage, share: shown.update(task, completed=share, description=f"{title}: {stage}")
+
+
 class Display:
     """Shows one launch on a console. Where it is not a terminal (or a notebook), a line is printed now and then instead of bars."""
 
@@ -78,7 +94,7 @@ class Display:
         if due:
             at_once = f", {slots} at a time" if slots < len(due) else ""
             self.message(f"{_runs(len(due))} due{at_once}: {_names(due)}")
-            share = sum(job.measuring_flops for job in due) / sum(job.work for job in due)
+            share = sum(job.measuring_work for job in due) / sum(job.work for job in due)
             if share > MUCH_MEASURING:
                 self.message(f"measuring is {share:.0%} of the work; with `evaluate: {{targets: 100k}}` or fewer points it is less")
         elif not reused:

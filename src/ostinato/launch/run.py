@@ -1,26 +1,32 @@
-"""`run_study`: every run of a study that is due, as many at a time as there are cores or GPUs, each in a process of its own.
+"""`run_study`: every run of a study that is due, each in a process of its own.
 
-The text is prepared once, here; then workers train and measure: the reference arm, then the longest runs first. One that fails does not
-stop the others. Whatever ends this process or a worker, the same command goes on from the last checkpoints, and the numbers are those of
-an unbroken run.
+The text is prepared once, here; then workers train and measure: the reference arm, then the longest runs first, as many at a time and with
+as many threads as ends the study first on this machine. One that fails does not stop the others. Whatever ends this process or a worker,
+the same command goes on from the last checkpoints, and the numbers are those of an unbroken run.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ostinato.errors import StudyError
-from ostinato.launch.jobs import all_jobs, prepare_texts, select, write_floors
+from ostinato.errors import OstinatoError, StudyError
+from ostinato.files import default_cache
+from ostinato.launch.calibrate import calibrate
+from ostinato.launch.codes import THREADS
+from ostinato.launch.jobs import Job, all_jobs, prepare_texts, select, unfinished, write_floors
 from ostinato.launch.pool import Outcome, Pool
 from ostinato.launch.process import gpu_names
-from ostinato.launch.progress import Display
+from ostinato.launch.progress import Display, calibrating
 from ostinato.launch.track import asked, installed, places
-from ostinato.launch.view import StudyView
+from ostinato.launch.view import StudyView, duration
+from ostinato.ledger.choice import Choice, choose, compile_pays
+from ostinato.ledger.seconds import Calibration
 from ostinato.store import Store, usable_cores
+from ostinato.store.calibration import calibration_key, read_calibration
 from ostinato.store.environment import DEVICES
 from ostinato.study.load import is_shipped
 from ostinato.study.records import Study
@@ -28,6 +34,8 @@ from ostinato.study.records import Study
 if TYPE_CHECKING:
     from rich.console import Console
 
+GUESS_FLOPS = 20e9  # a second and core, of small models; only for whether a calibration is worth its minute
+LONG_SECONDS = 240.0
 
 def run_study(
     study: Study,
@@ -35,16 +43,19 @@ def run_study(
     arms: Collection[str] | None = None,
     seeds: Collection[int] | None = None,
     jobs: int | None = None,
+    threads: int | None = None,
     device: str = "auto",
-    compiled: bool = False,
+    compiled: bool | None = None,
     track: Iterable[str] | None = None,
     console: Console | None = None,
     on_update: Callable[[StudyView], None] | None = None,
 ) -> Outcome:
     """Train and measure what is due of `study`; returns when all of it has ended, or after Ctrl-C when the workers have saved.
 
-    arms, seeds: only these (contingent arms run only when named). jobs: runs at a time (default: one a core, or one a GPU).
-    device: auto, cpu or cuda. compiled: through torch.compile, on a GPU. console: where progress is shown (None: standard output).
+    arms, seeds: only these (contingent arms run only when named). jobs: runs at a time; threads: of each, on a CPU (None: as the study
+    ends first by the calibration of this machine, which is made now if the study is long; without one, a run a core; one a GPU).
+    device: auto, cpu or cuda. compiled: through torch.compile (None: where it pays). console: where progress is shown (None: standard
+    output). A run that has begun goes on as it began.
     track: trackers by name, `wandb` or `trackio` (None: those of $OSTINATO_TRACK); TensorBoard has the curves wherever it is installed.
     on_update: told of the state about five times a second.
     Raises StudyError, DataError or StoreError before anything runs; a run that fails is in the outcome, with its error.
@@ -52,26 +63,62 @@ def run_study(
     trackers, gpu = asked(track), gpu_names(device)
     if device not in DEVICES:
         raise StudyError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
-    if not gpu and (device == "cuda" or compiled):
-        what = "device cuda" if device == "cuda" else "compilation, which is for a GPU,"
-        raise StudyError(f"{what} without a GPU", "this machine has no GPU that is visible", "use --device auto, without --compile")
+    if not gpu and device == "cuda":
+        raise StudyError("device cuda without a GPU", "this machine has no GPU that is visible", "use --device auto")
     display = Display(study, console)
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
         chosen = select(everything, arms, seeds)
         store.create().study_folder(study.name).write(study, {(job.arm.name, job.seed): job.fingerprint for job in everything})
         write_floors(chosen, store, study.evaluate, progress)
-    pool = Pool(study, store, chosen, jobs or len(gpu) or usable_cores(), device, compiled, gpu, display, on_update,
+    due = unfinished(chosen, study.reference)
+    calibration = _calibration(due, bool(gpu), display)
+    if gpu:
+        choice = Choice(jobs or len(gpu), threads or THREADS)
+    else:
+        runs = [(job.arm, job.prepared.vocab, job.prepared.sizes) for job in due]
+        choice = choose(runs, study.evaluate, calibration, usable_cores(), jobs, threads)
+    if calibration is not None:
+        timed = [job.timed(calibration, study.evaluate, choice.threads) for job in chosen]
+        chosen = timed if all(job.seconds for job in timed) else chosen
+    if choice.calibrated and due:
+        display.message(f"{choice}: about {duration(choice.seconds)} ({calibration.pace_words(choice.threads)})")
+    if compiled is None:
+        asked_to, compiled = [], compile_pays([job.ledger for job in due], calibration, bool(gpu), choice.threads)
+        if compiled:
+            display.message("models are compiled: it saves more than it takes (--no-compile: not)")
+    else:
+        asked_to = ["--compile" if compiled else "--no-compile"]
+    pool = Pool(study, store, chosen, choice.jobs, choice.threads, device, compiled, gpu, display, on_update,
                 track=installed(trackers, display.message))  # fmt: skip
     if pool.due and (where := places(pool.track, store.root / "runs")):
         display.message(f"curves: {where}")
     with display.running(), pool.signals():
         pool.run()
-    extra = ([] if device == "auto" else ["--device", device]) + (["--compile"] if compiled else [])
+    extra = ([] if device == "auto" else ["--device", device]) + asked_to
     extra += [part for name in (trackers if track is not None else ()) for part in ("--track", name)]
     outcome = pool.outcome(shlex.join(_command(study, store, arms, seeds) + extra))
     display.ended(outcome)
     return outcome
+
+
+def _calibration(due: Sequence[Job], gpu: bool, display: Display) -> Calibration | None:
+    """That of this machine; a CPU's is made now when there is none and the study is long enough for a minute not to matter."""
+    found, why = read_calibration(default_cache(), key := calibration_key("auto" if gpu else "cpu"))
+    if why:
+        display.message(why)
+    guess = sum(job.ledger.flops_total + job.measuring_work for job in due) / (GUESS_FLOPS * key["cores"])
+    if found is not None or gpu or guess < LONG_SECONDS:
+        return found
+    try:
+        with calibrating(display.console, f"calibrating {key['device']} for studies as long as this one") as progress:
+            made = calibrate("cpu", progress=progress)
+    except OstinatoError as error:
+        display.message(f"not calibrated: {error.what}")
+        return None
+    if made.path is None:
+        display.message("the calibration is not kept: the cache folder cannot be written")
+    return made.calibration
 
 
 def _command(study: Study, store: Store, arms: Collection[str] | None, seeds: Collection[int] | None) -> list[str]:

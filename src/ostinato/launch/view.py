@@ -1,9 +1,7 @@
-"""What a running study looks like from outside: the state of every run, the work done, and the time that is left. Pure."""
+"""What a running study looks like from outside: the state of every run, the work done, and the time that is left."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 STATES = ("waiting", "running", "elsewhere", "done", "reused", "failed", "stopped")
@@ -34,7 +32,8 @@ class RunView:
 
 @dataclass(frozen=True)
 class StudyView:
-    """All runs that were asked for. work: FLOPs of the runs that were due; seconds: since the launch; stopping: no more are begun."""
+    """All runs that were asked for. work: of all of them, in seconds by the calibration or in FLOPs; seconds: since the launch;
+    stopping: no more are begun."""
 
     runs: tuple[RunView, ...]
     work_done: float
@@ -51,29 +50,6 @@ class StudyView:
     def count(self, *states: str) -> int:
         """How many runs are in one of these states."""
         return sum(run.state in states for run in self.runs)
-
-
-def seconds_left(running: Sequence[tuple[float, float | None]], waiting: Sequence[float], slots: int, speed: float | None) -> float | None:
-    """When the last run ends, if the waiting ones are begun in their order as slots become free.
-
-    running: (FLOPs left, FLOP/s or None) of each; waiting: FLOPs of each. speed: FLOP/s of a run that has none of its own yet.
-    None while no speed is known.
-    """
-    if not running and not waiting:
-        return 0.0
-    ends = []
-    for left, own in running:
-        pace = own or speed
-        if not pace:
-            return None
-        ends.append(left / pace)
-    ends += [0.0] * (slots - len(ends))
-    heapq.heapify(ends)
-    for work in waiting:
-        if not speed:
-            return None
-        heapq.heapreplace(ends, ends[0] + work / speed)
-    return max(ends)
 
 
 def duration(seconds: float | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ostinato.errors import OstinatoError, StoreError
-from ostinato.launch.codes import BUSY, DONE, FAILED, STOPPED, THREADS
+from ostinato.launch.codes import BUSY, DONE, FAILED, STOPPED
 from ostinato.launch.feed import Feed, noticed
 from ostinato.store import RunFolder
 
@@ -81,8 +81,8 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     wanted = RunRequest(arm, request["resolved"]["seed"], evaluate, Checkpoints.model_validate(request["checkpoints"]))
     trackers = [lambda steps_done, name=name: Feed(name, folder.path / "request.json") for name in request["track"]]
     with noticed(folder.notices_path):
-        return train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop, threads=THREADS,
-                     trackers=trackers)  # fmt: skip
+        return train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop,
+                     threads=request["threads"], trackers=trackers)  # fmt: skip
 
 
 def _record_failure(folder: RunFolder, error: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.plan import Plan
+from ostinato.ledger.seconds import RunSeconds
 from ostinato.ledger.settings import schedule_words
 from ostinato.report import numbers
 from ostinato.report.page import notebook
@@ -33,6 +34,7 @@ def cost_table(plan: Plan) -> Table:
     base = next(ledger for ledger in ledgers if ledger.name == reference)
     same_tokens = len({ledger.tokens for ledger in ledgers}) == 1
     known = any(ledger.epochs is not None for ledger in ledgers)
+    timed = any(plan.seconds.values())
     columns = (
         Column("arm", number=False),
         Column("schedule", "the order in which layers run", number=False, terminal=False),
@@ -50,8 +52,12 @@ def cost_table(plan: Plan) -> Table:
         Column("memory", "estimate for training: weights, gradients, optimizer, activations"),
         Column("with recomputing", "the same when only the input of each application is kept", terminal=False),
         Column("cache a token", "bytes that generation keeps for a token, summed over applications", spare=6),
+        Column("a run takes", "training and measuring, on this machine as it is calibrated", terminal=timed, page=timed),
     )
-    rows = tuple(Row(_costs(ledger, base), "reference" if ledger.name == reference else "") for ledger in ledgers)
+    rows = tuple(
+        Row((*_costs(ledger, base), _seconds(plan.seconds[ledger.name])), "reference" if ledger.name == reference else "")
+        for ledger in ledgers
+    )
     return Table("ledger", f"What each arm costs ({plan.study.name}, reference {reference})", columns, rows, (CONVENTION, MEMORY))
 
 
@@ -78,6 +84,13 @@ def _costs(ledger: Ledger, base: Ledger) -> tuple[Cell, ...]:
         Cell(numbers.size(held + memory["activations_checkpointed"]), held + memory["activations_checkpointed"]),
         Cell(numbers.size(cache), cache, f"and {numbers.exact(ledger.cache_bytes_fixed)} bytes whatever the length"),
     )
+
+
+def _seconds(run: RunSeconds | None) -> Cell:
+    if run is None:
+        return Cell(numbers.NONE, None, "this machine is not calibrated for it: ostinato calibrate")
+    measuring = "measuring not known before the text is prepared" if run.measuring is None else f"measuring {run.measuring:.1f} s"
+    return Cell(numbers.duration(run.total), run.total, f"training {run.training:.1f} s, {measuring}, start {run.start:.1f} s")
 
 
 def _first_pass(ledger: Ledger) -> str:
@@ -172,6 +185,19 @@ def runs_line(plan: Plan) -> str:
     return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{named}): {numbers.power(total)} FLOPs of training in all."
 
 
+def seconds_line(plan: Plan) -> str:
+    """How long the study takes on this machine, and how that is known; or how to find out."""
+    if plan.calibration is None:
+        return "How long it takes here is not known: `ostinato calibrate` measures this machine once, in less than a minute."
+    if plan.choice.seconds is None:
+        formats = ", ".join(sorted({ledger.arm.recipe.dtype for ledger in plan.ledgers if plan.seconds[ledger.name] is None}))
+        return f"How long it takes is not known: {plan.calibration.device} is not calibrated for products in {formats}."
+    unknown = any(run and run.measuring is None for run in plan.seconds.values())
+    without = ", without measuring, which is not known before the text is prepared" if unknown else ""
+    words = plan.calibration.pace_words(plan.choice.threads)
+    return f"About {numbers.duration(plan.choice.seconds)} for all runs, {plan.choice}{without} ({words})."
+
+
 @dataclass(frozen=True, repr=False)
 class PlanSheet:
     """A plan to look at: printed by rich, shown in a notebook. `rows()` gives the exact numbers."""
@@ -197,6 +223,7 @@ class PlanSheet:
         yield Text("")
         yield Text(budget_line(plan))
         yield Text(runs_line(plan))
+        yield Text(seconds_line(plan))
         for note in (CONVENTION, MEMORY):
             yield Text(note, style="dim")
         yield Text("")

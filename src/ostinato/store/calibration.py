@@ -11,14 +11,17 @@ import datetime
 import hashlib
 import importlib.metadata
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ostinato.files import as_json, write_atomic
+from ostinato.files import as_json, default_cache, write_atomic
 from ostinato.ledger.seconds import VERSION, Calibration, CompiledProbe, Pace
 from ostinato.store.environment import cpu_model, gpus, usable_cores
+
+log = logging.getLogger("ostinato")
 
 KEY = ("device", "cores", "torch", "version")
 
@@ -54,6 +57,14 @@ def read_calibration(cache: Path, key: Mapping[str, Any]) -> tuple[Calibration |
         return None, None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"{path} is ignored ({error or type(error).__name__}); `ostinato calibrate` writes it anew"
+
+
+def found_calibration(device: str = "auto") -> Calibration | None:
+    """This machine's calibration in the cache folder, or None; a file that is of no use is logged as a warning."""
+    made, why = read_calibration(default_cache(), calibration_key(device))
+    if why:
+        log.warning("%s", why)
+    return made
 
 
 def _pace(record: Mapping[str, Any]) -> Pace:
