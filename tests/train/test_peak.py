@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ostinato.ledger import account
+from ostinato.model.decoder import Decoder
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Checkpoints, Evaluate
 from ostinato.train import RunRequest, peak, train
@@ -52,6 +53,21 @@ def test_it_is_the_same_every_time_and_changes_no_step(make_trainer):
     assert first == peak_of(make_trainer())[0]
     for one, other in zip(plain, records, strict=True):
         assert (one.loss, one.grad_norm) == (other.loss, other.grad_norm)
+
+
+def test_an_attempt_that_ran_out_of_memory_is_not_in_it(make_trainer, small_arm, monkeypatch):
+    trainer, genuine, big = make_trainer(), Decoder.losses, []
+
+    def losses(self, tokens_BT, *rest):
+        if trainer.step_number == 1 and len(tokens_BT) > 2:
+            big.append(torch.zeros(1 << 22).sum())  # 16 MB
+            raise MemoryError
+        return genuine(self, tokens_BT, *rest)
+
+    monkeypatch.setattr(Decoder, "losses", losses)
+    (found,), _ = peak_of(trainer, 4)
+    monkeypatch.undo()
+    assert len(big) == 1 and found == peak_of(make_trainer(small_arm(recipe={"micro_batch": 32})))[0][0]
 
 
 def test_on_a_gpu_the_allocator_is_asked_at_every_step(make_trainer, monkeypatch):

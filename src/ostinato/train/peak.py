@@ -3,7 +3,8 @@
 On a GPU the allocator keeps that number itself (`torch.cuda.max_memory_allocated`), and every step is looked at. A CPU's allocator
 keeps none, but tells the profiler of every block that it gives out and takes back: their running sum over one step, on top of what the
 model and the optimizer held before it, is the same number. The second step of a session is looked at, in which all optimizer states
-exist; every other step has the same shapes. Looking changes no result. Decision 0110 has the numbers, and why not the size of the process.
+exist; every other step has the same shapes. Where memory ran out in that step it is the next one instead: what an attempt held that came
+to nothing is no part of a step. Looking changes no result. Decision 0110 has the numbers, and why not the size of the process.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Peak:
         return self.trainer.step()
 
     def _profiled(self) -> StepRecord:
-        trainer = self.trainer
+        trainer, rows = self.trainer, self.trainer.rows_at_once
         trainer.optimizers.clear_gradients()  # a block from before is not seen when it is taken back
         before = held((*trainer.decoder.parameters(), *trainer.decoder.buffers(), *trainer.optimizers.state().values()))
         look = profile(use_cpu=True, profile_memory=True)
@@ -54,6 +55,9 @@ class Peak:
             record = trainer.step()
         finally:
             look.__exit__(None, None, None)
+        if trainer.rows_at_once != rows:
+            self.taken -= 1
+            return record
         events = (event for event in look.kineto_results.events() if event.name() == "[memory]")
         now = most = 0
         for event in sorted(events, key=lambda event: event.start_ns()):
