@@ -79,7 +79,7 @@ def models(rounds: int) -> dict[str, dict[str, float]]:
 
     def loss(decoder: torch.nn.Module) -> torch.Tensor:
         decoder.zero_grad(set_to_none=True)
-        return decoder.loss_sum(inputs, targets)
+        return decoder.losses(inputs, targets).sum()
 
     return take_turns({name: functools.partial(loss, build(model, VOCAB, CONTEXT, seed=1)) for name, model in MODELS.items()}, rounds)
 

@@ -71,7 +71,7 @@ def main() -> None:
     contenders = {}
     for name, model in ARMS.items():
         decoder = build(model, VOCAB, CONTEXT, seed=1)
-        contenders[name] = (decoder.loss_sum, list(decoder.parameters()))
+        contenders[name] = (lambda *given, decoder=decoder: decoder.losses(*given).sum(), list(decoder.parameters()))
     for hidden in (256, 172):
         loss = hugging_face(hidden)
         contenders[f"transformers {hidden}"] = (loss, list(loss.parameters()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -69,24 +71,25 @@ def test_unused_parameters_are_those_without_gradient(arm):
     torch.nn.init.normal_(module.embedding.weight)
     for parameter in module.parameters():  # nothing at zero, so that a gradient is missing only where nothing was used
         torch.nn.init.normal_(parameter, std=0.5)
-    module.loss_sum(tokens(), tokens().roll(-1, 1)).backward()
+    module.losses(tokens(), tokens().roll(-1, 1)).sum().backward()
     assert set(account(arm, VOCAB).unused) == {name for name, tensor in module.named_parameters() if tensor.grad is None}
 
 
 def in_place(to, one, other, out_shape=None, **_):
-    """Of baddbmm_, which torch's counter does not know. Arguments are shapes."""
-    return 2 * one[0] * one[1] * one[2] * other[2]
+    """Of addmm_ and baddbmm_, which torch's counter does not know. Arguments are shapes."""
+    return 2 * math.prod(one) * other[-1]
 
 
 def counted(module, backward):
-    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.baddbmm_: in_place}) as counter:
+    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: in_place, torch.ops.aten.baddbmm_: in_place}) as counter:
         if backward:
-            module.loss_sum(tokens("meta"), tokens("meta")).backward()
+            module.losses(tokens("meta"), tokens("meta")).sum().backward()
         else:
             module(tokens("meta"))
     counts = {str(operation): count for operation, count in counter.get_flop_counts()["Global"].items()}
-    assert set(counts) <= {"aten.mm", "aten.bmm", "aten.baddbmm", "aten.baddbmm_"}
-    return counts["aten.mm"], sum(count for operation, count in counts.items() if "bmm" in operation)
+    assert set(counts) <= {"aten.mm", "aten.addmm_", "aten.bmm", "aten.baddbmm", "aten.baddbmm_"}
+    batched = sum(count for operation, count in counts.items() if "bmm" in operation)
+    return sum(counts.values()) - batched, batched
 
 
 def chunked_flops(heads, size, backward):

@@ -63,7 +63,7 @@ def test_training_goes_on_after_measuring(decoder, small_text):
     wanted = targets(small_text, "validation", Evaluate(), 16)
     measure_losses(decoder, wanted, 200, False, small_text.bos)
     tokens = torch.from_numpy(wanted.windows[:2].astype(np.int64))
-    decoder.loss_sum(tokens[:, :-1], tokens[:, 1:]).backward()
+    decoder.losses(tokens[:, :-1], tokens[:, 1:]).sum().backward()
     assert all(parameter.grad is not None for parameter in decoder.parameters())
 
 

@@ -21,7 +21,7 @@ LOOP2 = {"family": "loop2", "layers": 4, "windows": {"pattern": "SSSL", "short":
 def outcome(decoder, documents=None):
     """Logits, loss and all gradients."""
     decoder.zero_grad()
-    loss = decoder.loss_sum(TOKENS, TARGETS, documents)
+    loss = decoder.losses(TOKENS, TARGETS, documents).sum()
     loss.backward()
     with torch.no_grad():
         logits = decoder(TOKENS, documents_BT=documents)
@@ -83,7 +83,7 @@ def test_activation_checkpointing_runs_every_application_twice_and_keeps_less(sm
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            loss = decoder.loss_sum(TOKENS, TARGETS)
+            loss = decoder.losses(TOKENS, TARGETS).sum()
         loss.backward()
         saved.append(kept)
         assert len(calls) == times
@@ -98,9 +98,8 @@ def test_losses_are_the_loss_taken_apart(small_model, keys):
     losses, logits = decoder.losses(TOKENS, targets), decoder(TOKENS)
     expected = -torch.log_softmax(logits, -1).gather(-1, TARGETS[..., None])[..., 0]
     torch.testing.assert_close(losses, expected.masked_fill(targets == -1, 0))
-    torch.testing.assert_close(losses.sum(), decoder.loss_sum(TOKENS, targets))
     assert losses.shape == targets.shape and (losses[0, 3:7] == 0).all()
-    assert decoder.loss_sum(TOKENS, torch.full_like(TARGETS, -1)).item() == 0
+    assert decoder.losses(TOKENS, torch.full_like(TARGETS, -1)).sum().item() == 0
     if keys.get("softcap"):
         assert logits.abs().max() < 2
 
@@ -114,7 +113,7 @@ def test_uncounted_targets_have_no_gradient(small_model):
         tokens = TOKENS.clone()
         tokens[:, 5:] = other  # later tokens cannot matter either
         decoder.zero_grad()
-        decoder.loss_sum(tokens, targets).backward()
+        decoder.losses(tokens, targets).sum().backward()
         grads.append([parameter.grad.clone() for parameter in decoder.parameters()])
     for one, two in zip(*grads, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-12)
@@ -134,12 +133,12 @@ def test_products_in_bfloat16(small_model, keys):
             return func(*args, **(kwargs or {}))
 
     with Watch():
-        loss = half.loss_sum(TOKENS, TARGETS)
+        loss = half.losses(TOKENS, TARGETS).sum()
     loss.backward()
     assert products == {torch.bfloat16}
-    assert half(TOKENS).dtype == half.hidden(TOKENS).dtype == loss.dtype == torch.float32
+    assert half(TOKENS).dtype == half.hidden(TOKENS).dtype == torch.float32 and loss.dtype == torch.float64
     assert {parameter.grad.dtype for parameter in half.parameters() if parameter.grad is not None} == {torch.float32}
-    assert loss.item() == pytest.approx(single.loss_sum(TOKENS, TARGETS).item(), rel=0.01)
+    assert loss.item() == pytest.approx(single.losses(TOKENS, TARGETS).sum().item(), rel=0.01)
     assert not torch.equal(half(TOKENS), single(TOKENS))
 
 
@@ -177,7 +176,7 @@ def test_parameters_are_the_inventory_in_any_family(small_model):
 
 def test_meta_models_know_shapes(small_model):
     made = build(small_model(**LOOP2), VOCAB, CONTEXT, 1, device="meta")
-    loss = made.loss_sum(TOKENS.to("meta"), TARGETS.to("meta"))
+    loss = made.losses(TOKENS.to("meta"), TARGETS.to("meta")).sum()
     loss.backward()
     assert loss.is_meta and made.layers["4"].attn.o.weight.grad.shape == (32, 32)
 

@@ -67,7 +67,7 @@ def test_chunks_are_the_logits_at_once(dtype, tolerance, case):
 def test_what_a_gpu_does_with_targets_that_are_not_counted(softcap):
     """There they are not left out, which would be a wait, but weighted with nothing."""
     x, weight, targets = made(33, 6, 20, 0.4, 5)
-    found = head._Nats.apply(x, weight, targets, softcap, x.dtype)
+    found = head._Nats.apply(x, weight, targets, softcap, x.dtype, head.softmax)
     close([found.detach(), *torch.autograd.grad(found.sum(), (x, weight))], outcome(x, weight, targets, "chunked", softcap)[:1]
           + [4 * part for part in outcome(x, weight, targets, "full", softcap)[1:]], 1e-12)  # fmt: skip
 

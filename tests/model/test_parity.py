@@ -47,6 +47,6 @@ def test_a_tiny_llama(small_model, kv_heads, tied):
     their_logits = theirs(tokens).logits
     torch.nn.functional.cross_entropy(their_logits.flatten(0, 1), targets.flatten()).backward()
     torch.testing.assert_close(ours(tokens), their_logits, rtol=1e-5, atol=1e-5)
-    (ours.loss_sum(tokens, targets) / targets.numel()).backward()
+    (ours.losses(tokens, targets).sum() / targets.numel()).backward()
     for name, parameter in pairs.items():
         torch.testing.assert_close(own[name].grad, parameter.grad, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")

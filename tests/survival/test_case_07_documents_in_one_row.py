@@ -54,10 +54,10 @@ def of_b(made, row, start):
     targets_BT[:, :start] = targets_BT[:, -1] = -1
     if made.backend == "flex":  # torch has no backward pass of it on a CPU
         with torch.no_grad():
-            return [made(tokens_BT, documents_BT=documents_BT)[:, start:], made.loss_sum(tokens_BT, targets_BT, documents_BT)]
+            return [made(tokens_BT, documents_BT=documents_BT)[:, start:], made.losses(tokens_BT, targets_BT, documents_BT).sum()]
     made.zero_grad()
     logits_BTV = made(tokens_BT, documents_BT=documents_BT)
-    loss = made.loss_sum(tokens_BT, targets_BT, documents_BT)
+    loss = made.losses(tokens_BT, targets_BT, documents_BT).sum()
     loss.backward()
     return [logits_BTV[:, start:], loss, *(p.grad.clone() for p in made.parameters())]
 

@@ -69,7 +69,7 @@ def test_identities_hold_after_loading(tmp_path):
     hidden = loaded.hidden(TOKENS)
     torch.testing.assert_close(loaded.logits(hidden), hidden @ loaded.embedding.weight.T)
     optimizer = torch.optim.SGD(loaded.parameters(), lr=0.1)
-    loaded.loss_sum(TOKENS, TOKENS.roll(-1, 1)).backward()
+    loaded.losses(TOKENS, TOKENS.roll(-1, 1)).sum().backward()
     optimizer.step()
     again = build(MODEL, VOCAB, CONTEXT, seed=3)
     save_weights(loaded, tmp_path / "later.safetensors")

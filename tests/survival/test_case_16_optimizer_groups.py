@@ -115,7 +115,7 @@ def test_a_shared_tensor_is_updated_once_with_the_sum_of_its_gradients(optimizer
     model, recipe = record("looped"), Recipe(optimizer=optimizer, lr=0.1)
     decoder = build(model, VOCAB, CONTEXT, seed=1, dtype=torch.float64)
     tokens = torch.randint(0, VOCAB, (2, CONTEXT + 1), generator=torch.Generator().manual_seed(1))
-    decoder.loss_sum(tokens[:, :-1], tokens[:, 1:]).backward()
+    decoder.losses(tokens[:, :-1], tokens[:, 1:]).sum().backward()
     alone = torch.nn.Module()
     alone.register_parameter("weight", torch.nn.Parameter(decoder.layers["1"].attn.q.weight.detach().clone()))
     alone.weight.grad = decoder.layers["1"].attn.q.weight.grad.clone()

@@ -24,7 +24,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -38,6 +37,7 @@ from ostinato.model.delta_rule import DeltaBackend
 from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.embeddings import bigram_rows
 from ostinato.model.gdn import GatedDeltaNet
+from ostinato.model.head import logits, nats, softmax
 from ostinato.model.init import initialise
 from ostinato.model.linear import Linear, Table, unset
 from ostinato.model.masks import Backend, Masks
@@ -149,15 +149,14 @@ class Decoder(nn.Module):
         return self.logits(self.hidden(tokens_BT, documents_BT=documents_BT, cache=cache))
 
     def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None, keys_B2: Tensor | None = None) -> Tensor:
-        """Nats of every target, [B, T], 0 where the target is -1 (not counted).
+        """Nats of every target, float64 [B, T], 0 where the target is -1 (not counted).
 
         keys_B2: of the noise of every row in a training step (noise.row_keys); None: the fixed noise of measuring.
         """
-        return self._losses(self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2), targets_BT, "none").view(targets_BT.shape)
-
-    def loss_sum(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
-        """Nats of all counted targets together: a sum, because only the caller knows the step's count."""
-        return self._losses(self.hidden(tokens_BT, documents_BT=documents_BT), targets_BT, "sum")
+        x_BTD = self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2)
+        nats_N = nats(x_BTD.flatten(0, 1), self.head_VD, targets_BT.flatten(), softcap=self.model.softcap,
+                      product_dtype=self.product_dtype, between=self._compile(softmax, "head"))  # fmt: skip
+        return nats_N.view(targets_BT.shape)
 
     def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None,
                keys_B2: Tensor | None = None) -> Tensor:  # fmt: skip
@@ -201,18 +200,7 @@ class Decoder(nn.Module):
 
     def logits(self, x_BTD: Tensor) -> Tensor:
         """The head on a normed stream, [B, T, V]."""
-        weight_VD, cap = self.embedding.weight if self.model.tie_embeddings else self.head.weight, self.model.softcap
-        if cap is not None:
-            x_BTD = x_BTD / cap  # D divisions a token instead of V
-        logits_BTV = F.linear(x_BTD.to(self.product_dtype), weight_VD.to(self.product_dtype))
-        logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
-        return logits_BTV if cap is None else cap * torch.tanh(logits_BTV)
-
-    def _losses(self, x_BTD: Tensor, targets_BT: Tensor, reduction: str) -> Tensor:
-        return self._compile(Decoder._head, reduction)(self, x_BTD, targets_BT, reduction)
-
-    def _head(self, x_BTD: Tensor, targets_BT: Tensor, reduction: str) -> Tensor:
-        return F.cross_entropy(self.logits(x_BTD).flatten(0, 1), targets_BT.flatten(), ignore_index=-1, reduction=reduction)
+        return logits(x_BTD, self.head_VD, self.model.softcap, self.product_dtype)
 
     # ---- what the walk needs beside the tokens
 
@@ -227,6 +215,11 @@ class Decoder(nn.Module):
             adds=application.enters_pass and self.model.inject == "add", injects=index in self.begins,
             from_noise=self.draws and index in self.enters,
         )  # fmt: skip
+
+    @property
+    def head_VD(self) -> Tensor:
+        """The weight of the head: the embedding's, if they are tied."""
+        return self.embedding.weight if self.model.tie_embeddings else self.head.weight
 
     @property
     def dtype(self) -> torch.dtype:

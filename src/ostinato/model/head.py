@@ -28,6 +28,7 @@ from torch.autograd.function import FunctionCtx
 from ostinato.errors import OstinatoError
 
 Head = Literal["auto", "chunked", "full"]
+Between = Callable[[Tensor, Tensor, float | None, bool], tuple[Tensor, Tensor]]
 CHUNK = {"cpu": 512}
 CHUNK_ELSEWHERE = 4096
 """Tokens of a chunk at most. Fewer, and going through dW once a chunk costs more than 3% of the three products; decision 0130."""
@@ -43,13 +44,14 @@ def logits(x: Tensor, weight_VD: Tensor, softcap: float | None, product_dtype: t
 
 
 def nats(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, *, softcap: float | None, product_dtype: torch.dtype,
-         head: Head = "auto") -> Tensor:  # fmt: skip
+         head: Head = "auto", between: Between | None = None) -> Tensor:  # fmt: skip
     """The loss of every token, float64 [N], 0 where the target is -1 (not counted); differentiable in x and weight.
 
+    head: one of HEADS.  between: `softmax` or its compiled form, for a head in chunks.
     Raises OstinatoError, in the backward pass, when a gradient of the gradient is asked for (`create_graph`) of a head in chunks.
     """
     name, _ = choose_head(head)
-    return HEADS[name](x_ND, weight_VD, targets_N, softcap, product_dtype)
+    return HEADS[name](x_ND, weight_VD, targets_N, softcap, product_dtype, between or softmax)
 
 
 def choose_head(head: Head) -> tuple[Literal["chunked", "full"], str]:
@@ -57,25 +59,27 @@ def choose_head(head: Head) -> tuple[Literal["chunked", "full"], str]:
     return ("chunked", "never all logits") if head == "auto" else (head, "asked for")
 
 
-def full(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype) -> Tensor:
-    """`nats` by autograd through all logits at once."""
+def full(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype,
+         between: Between) -> Tensor:  # fmt: skip
+    """`nats` by autograd through all logits at once, without `between`."""
     scores_NV = logits(x_ND, weight_VD, softcap, product_dtype)
     return F.cross_entropy(scores_NV, targets_N, ignore_index=-1, reduction="none").double()
 
 
-def chunked(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype) -> Tensor:
+def chunked(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype,
+            between: Between) -> Tensor:  # fmt: skip
     """`nats` in chunks of tokens. What is not counted is not computed either, on a CPU and where no gradient is asked for."""
     gradient = torch.is_grad_enabled() and (x_ND.requires_grad or weight_VD.requires_grad)
     if (targets_N.device.type == "cpu" or not gradient) and bool((targets_N < 0).any()):
         kept = (targets_N >= 0).nonzero()[:, 0]
-        some = chunked(x_ND[kept], weight_VD, targets_N[kept], softcap, product_dtype)
+        some = chunked(x_ND[kept], weight_VD, targets_N[kept], softcap, product_dtype, between)
         return some.new_zeros(len(targets_N)).index_copy(0, kept, some)
     if gradient:
-        return _Nats.apply(x_ND, weight_VD, targets_N, softcap, product_dtype)
-    return _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, None, (False, False))[0]
+        return _Nats.apply(x_ND, weight_VD, targets_N, softcap, product_dtype, between)
+    return _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, between, None, (False, False))[0]
 
 
-HEADS: dict[str, Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype], Tensor]] = {"chunked": chunked, "full": full}
+HEADS: dict[str, Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype, Between], Tensor]] = {"chunked": chunked, "full": full}
 
 
 class _Nats(torch.autograd.Function):
@@ -83,10 +87,10 @@ class _Nats(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None,
-                product_dtype: torch.dtype) -> Tensor:  # fmt: skip
+                product_dtype: torch.dtype, between: Between) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x_ND, weight_VD, targets_N)
-        ctx.how = softcap, product_dtype
-        nats_N, *ctx.ready = _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, None, ctx.needs_input_grad[:2])
+        ctx.how = softcap, product_dtype, between
+        nats_N, *ctx.ready = _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, between, None, ctx.needs_input_grad[:2])
         return nats_N
 
     @staticmethod
@@ -98,7 +102,7 @@ class _Nats(torch.autograd.Function):
             _, *found = _chunks(*given, *ctx.how, grad_N, ctx.needs_input_grad[:2])
         else:
             found = [None if part is None else part.mul_(grad_N[0]) for part in ready] if len(grad_N) else ready
-        return (*found, None, None, None)
+        return (*found, None, None, None, None)
 
 
 def _uniform(grad_N: Tensor) -> bool:
@@ -106,7 +110,21 @@ def _uniform(grad_N: Tensor) -> bool:
     return len(grad_N) <= 1 or grad_N.stride(0) == 0 or bool((grad_N == grad_N[0]).all())
 
 
-def _chunks(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype,
+def softmax(scores_CV: Tensor, place_C1: Tensor, softcap: float | None, slope: bool) -> tuple[Tensor, Tensor]:
+    """From z to nats, float64 [C], and with `slope` to dz / cap, which takes the place of z: all that lies between the products."""
+    capped_CV = None if softcap is None else scores_CV.tanh_()
+    scores_CV = scores_CV if softcap is None else scores_CV * softcap
+    wanted_C1, most_C = scores_CV.gather(1, place_C1), scores_CV.amax(1)
+    softmax_CV = torch.softmax(scores_CV, 1, out=scores_CV)
+    nats_C = most_C.double() - wanted_C1[:, 0] - softmax_CV.amax(1).double().log()  # the highest share is never near 0
+    if slope:
+        softmax_CV.scatter_add_(1, place_C1, softmax_CV.new_full((), -1).expand_as(place_C1))
+        if capped_CV is not None:
+            softmax_CV.addcmul_(softmax_CV, capped_CV.square_(), value=-1)
+    return nats_C, softmax_CV
+
+
+def _chunks(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype, between: Between,
             upstream_N: Tensor | None, wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
     """Nats, and where wanted dx and dW of the sum of upstream · nats (None: of the sum of nats), in the dtypes of x and weight."""
     exact, cast_VD = torch.promote_types(product_dtype, torch.float32), weight_VD.to(product_dtype)
@@ -122,16 +140,9 @@ def _chunks(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float |
         x_CD, place_C1 = x_ND[part], places_N[part, None]
         product_CD = (x_CD if softcap is None else x_CD / softcap).to(product_dtype)
         scores_CV = torch.mm(product_CD, cast_VD.t(), out=room_CV[: len(x_CD)]).to(exact)
-        capped_CV = None if softcap is None else scores_CV.tanh_()
-        scores_CV = scores_CV if softcap is None else scores_CV * softcap
-        wanted_C1, most_C = scores_CV.gather(1, place_C1), scores_CV.amax(1)
-        softmax_CV = torch.softmax(scores_CV, 1, out=scores_CV)
-        nats_N[part] = most_C.double() - wanted_C1[:, 0] - softmax_CV.amax(1).double().log()  # the highest share is never near 0
+        nats_N[part], dz_CV = between(scores_CV, place_C1, softcap, any(wanted))
         if not any(wanted):
             continue
-        dz_CV = softmax_CV.scatter_add_(1, place_C1, softmax_CV.new_full((), -1).expand_as(place_C1))
-        if capped_CV is not None:
-            dz_CV.addcmul_(dz_CV, capped_CV.square_(), value=-1)
         dz_CV, scale_C1 = dz_CV.to(product_dtype), upstream_N[part, None].to(x_CD.dtype)
         if dx_ND is not None:
             dx_ND[part] = torch.mm(dz_CV, cast_VD) * scale_C1
