@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 import ostinato
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -34,6 +32,8 @@ def environment(folder: Path | None = None) -> dict[str, Any]:
 @functools.cache
 def machine() -> dict[str, Any]:
     """versions (of the code, Python and the packages that numbers depend on) and hardware."""
+    import psutil
+
     return {"versions": {"ostinato": ostinato.__version__, "ostinato_source": source_hash(), "python": platform.python_version(),
                          **{name: _version(name) for name in PACKAGES}},
             "hardware": {"system": platform.platform(), "cpu": cpu_model(), "cores": psutil.cpu_count(logical=False),
@@ -67,6 +67,8 @@ def cpu_model() -> str | None:
 
 def usable_cores() -> int:
     """Cores that this process may use: by its affinity mask and its container's quota, never more than the physical cores."""
+    import psutil
+
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed, _quota() or allowed))
 

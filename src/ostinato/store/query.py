@@ -1,5 +1,6 @@
 """`query`: SQL over a store. DuckDB runs in memory over views of the Parquet and JSON files, and only statements that read are accepted.
 
+Rows that are no file's go in as lists: pyarrow would import pandas, where it is installed, before it makes an array.
 It never fetches an extension: a misspelt word must not wait for a network, and nothing is downloaded.
 """
 
@@ -11,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
-import pyarrow as pa
 
 from ostinato.errors import StoreError
 from ostinato.store.losses import rates, read_loss_footer
@@ -29,6 +29,13 @@ VIEWS = {
     "targets": "target_id, target, document, position, token, bytes",
     "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, evaluation, target_id",
 }
+_TYPES = {
+    **dict.fromkeys(("seed", "step", "tokens", "tokens_total", "peak_bytes", "params_total", "targets", "target", "bytes", "document",
+                     "position", "token"), "bigint"),
+    **dict.fromkeys(("loss", "seconds", "tokens_per_s", "flops_per_token", "lr", "grad_norm", "nats", "bits_per_byte", "perplexity"),
+                    "double"),
+}  # fmt: skip
+"""Of columns; the others are text."""
 _EXPLAIN = re.compile(r"\s*explain\b\s*(?:analyze\b|\([\w\s,]*\))?", re.IGNORECASE)
 _CONFIG = {"threads": 1, "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
@@ -97,27 +104,26 @@ def _runs(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -
                      "error": status.get("error"), "params_total": ledger.get("params_total"),
                      "flops_per_token": ledger.get("flops_per_token"), "data": resolved.get("data_fingerprint"), "path": str(folder.path),
                      "record": json.dumps(record, ensure_ascii=False)})  # fmt: skip
-    types = {name: pa.int64() for name in ("seed", "tokens", "tokens_total", "peak_bytes", "params_total")}
-    _register(connection, "runs", rows, types | {name: pa.float64() for name in ("loss", "seconds", "tokens_per_s", "flops_per_token")})
+    _rows(connection, "runs", VIEWS["runs"], rows)
 
 
-def _register(connection: duckdb.DuckDBPyConnection, view: str, rows: list[dict[str, Any]], types: dict[str, pa.DataType]) -> None:
-    names = VIEWS[view].split(", ")
-    table = pa.table({name: pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names})
-    connection.register(f"{view}_table", table)
-    connection.execute(f"create view {view} as select * from {view}_table")
+def _rows(connection: duckdb.DuckDBPyConnection, table: str, names: str, rows: list[dict[str, Any]]) -> None:
+    """A table of these columns; what a row lacks is null there."""
+    _columns(connection, table, {name: [row.get(name) for row in rows] for name in names.split(", ")})
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, list[Any]]) -> None:
+    chosen = ", ".join(f"unnest(?::{_TYPES.get(name, 'varchar')}[]) as {name}" for name in columns)
+    connection.execute(f"create table {table} as select {chosen}", list(columns.values()))
 
 
 def _steps(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
-    tables = []
+    columns: dict[str, list[Any]] = {name: [] for name in VIEWS["steps"].split(", ")}
     for folder in store.runs():
-        steps, who = folder.steps().select(list(COLUMNS)), identity(folder)
-        own = {"run": pa.array([who["run"]] * len(steps), pa.string()), "arm": pa.array([who["arm"]] * len(steps), pa.string()),
-               "seed": pa.array([who["seed"]] * len(steps), pa.int64())}  # fmt: skip
-        tables.append(pa.table({**own, **{name: steps[name] for name in COLUMNS}}))
-    empty = pa.schema([("run", pa.string()), ("arm", pa.string()), ("seed", pa.int64()), *COLUMNS.items()])
-    connection.register("steps_table", pa.concat_tables([empty.empty_table(), *tables]))
-    connection.execute("create view steps as select * from steps_table")
+        steps, who = folder.steps(), identity(folder)
+        for name, values in columns.items():
+            values += steps[name].to_pylist() if name in COLUMNS else [who[name]] * len(steps)
+    _columns(connection, "steps", columns)
 
 
 def _measured(store: Store, held_out: bool) -> list[tuple[RunFolder, dict[str, Any]]]:
@@ -131,11 +137,10 @@ def _files(connection: duckdb.DuckDBPyConnection, view: str, rows: list[dict[str
     """A view over Parquet files: their columns, `target` (the row in the file), and what `rows` knows of each `filename`."""
     names = VIEWS[view].split(", ")
     if not rows:
-        kinds = {"loss": "float", **dict.fromkeys(("run", "arm", "evaluation", "part", "target_id"), "varchar")}
-        columns = ", ".join(f"null::{kinds.get(name, 'bigint')} as {name}" for name in names)
+        columns = ", ".join(f"null::{'float' if name == 'loss' else _TYPES.get(name, 'varchar')} as {name}" for name in names)
         connection.execute(f"create view {view} as select {columns} where false")
         return
-    connection.register(f"{view}_files", pa.Table.from_pylist(rows))
+    _rows(connection, f"{view}_files", ", ".join(rows[0]), rows)
     columns = ", ".join("file_row_number as target" if name == "target" else name for name in names)
     listed = ", ".join("'" + row["filename"].replace("'", "''") + "'" for row in rows)
     connection.execute(
@@ -173,8 +178,7 @@ def _results(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool
                 for footer in points.get((run.name, run.evaluation), []):
                     values = rates(footer["sum_nats"], footer["targets"], footer["bytes"])
                     rows.append({**who, "evaluation": run.evaluation, **footer, **values})
-    types = {name: pa.int64() for name in ("seed", "tokens", "targets", "bytes")}
-    _register(connection, "results", rows, types | {name: pa.float64() for name in ("nats", "bits_per_byte", "perplexity")})
+    _rows(connection, "results", VIEWS["results"], rows)
 
 
 _BUILDERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Any, bool], None]] = {
