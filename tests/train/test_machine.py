@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
+
 import pytest
 import torch
 
@@ -17,11 +20,24 @@ def test_auto_takes_what_is_there():
     assert choose("cpu", "bfloat16", None, False).compute_dtype is torch.bfloat16
 
 
-@pytest.mark.parametrize(("device", "threads", "compiled", "what"), [("tpu", None, False, "device 'tpu'"), ("cpu", 0, False, "0 threads"),
-                                                                    ("cpu", None, True, "compilation on a CPU")])  # fmt: skip
-def test_choices_that_cannot_be(device, threads, compiled, what):
+@pytest.mark.parametrize(("device", "threads", "what"), [("tpu", None, "device 'tpu'"), ("cpu", 0, "0 threads")])
+def test_choices_that_cannot_be(device, threads, what):
     with pytest.raises(TrainingError, match=what):
-        choose(device, "float32", threads, compiled)
+        choose(device, "float32", threads, False)
+
+
+def test_compiling_on_a_cpu_takes_a_compiler(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(TrainingError, match=r"without the C\+\+ compiler no-such-compiler[\s\S]*--no-compile"):
+        choose("cpu", "float32", None, True)
+    assert not choose("cpu", "float32", None, False).compiled
+    monkeypatch.setenv("CXX", sys.executable)  # any program that is there
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: "/nowhere")
+    with pytest.raises(TrainingError, match=r"without Python's headers \(/nowhere/Python.h\)"):
+        choose("cpu", "float32", None, True)
+    monkeypatch.undo()
+    monkeypatch.setattr("ostinato.train.machine.no_compiler", lambda: None)
+    assert choose("cpu", "float32", None, True).compiled
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

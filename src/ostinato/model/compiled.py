@@ -1,30 +1,83 @@
 """Compiled code, one graph per kind of application and one for the head; the loop over applications stays in Python.
 
 A graph takes parameters, scalars, masks and angles as inputs: whatever number of layers and passes are of one kind, it is compiled once,
-and the compiler's time does not grow with depth. (torch's "regional compilation".) Each kind has a code object of its own, because
-torch keeps what it compiled by code object, tries all of it in turn at every call, and gives up at eight.
+and the compiler's time does not grow with depth (torch calls it regional compilation). It is bound to the shapes of its tensors; other
+ones, as those of a smaller last micro-batch, are compiled as well. Every kind and shape has a code object of its own, because torch keeps
+what it compiled by code object, tries all of that in turn at every call, and gives up at eight.
+
+What was compiled stays in the cache folder, and the next process finds it there: OSTINATO_CACHE, or TORCHINDUCTOR_CACHE_DIR where that is
+set. Its name follows from torch's version and the processor: code for another one is never run. torch locks and renames its files, so any
+number of processes may compile at once.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
 from collections.abc import Callable, Hashable
+from functools import partial
+from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 import torch
+from torch import Tensor
+
+from ostinato.errors import TrainingError
+from ostinato.files import default_cache
+from ostinato.store.environment import cpu_model
+
+OPTIONS: dict[str, dict[str, Any]] = {"cpu": {}, "cuda": {}}
+"""Of Inductor, by type of device; decision 0139 has those that were tried."""
 
 
 class Compiled:
-    """The compiled functions of one decoder, made when first asked for.  backend: of torch.compile."""
+    """The compiled functions of one decoder, made when first called.  backend: of torch.compile.
+
+    Nothing goes back to eager code silently: a graph break is an error, and one that the compiler raises becomes a TrainingError.
+    """
 
     def __init__(self, backend: str | Callable = "inductor"):
         self.backend = backend
         self.functions: dict[Hashable, Callable] = {}
 
     def of(self, function: Callable, kind: Hashable) -> Callable:
-        """`function`, compiled for calls of this kind. A graph break or too many shapes are errors, never a silent way back to eager."""
-        if (function, kind) not in self.functions:
-            self.functions[function, kind] = torch.compile(_copy(function), backend=self.backend, fullgraph=True, dynamic=False)
-        return self.functions[function, kind]
+        """`function`, compiled; calls of one kind differ in their tensors alone. It takes positional arguments."""
+        return partial(self._call, function, kind)
+
+    def _call(self, function: Callable, kind: Hashable, *given: Any) -> Any:
+        key = function, kind, tuple(part.shape for part in given if isinstance(part, Tensor))
+        if made := self.functions.get(key):
+            return made(*given)
+        device = next(part.device.type for part in given if isinstance(part, Tensor))
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_folder()))
+        options = OPTIONS.get(device) if self.backend == "inductor" else None
+        made = torch.compile(_copy(function), backend=self.backend, fullgraph=True, dynamic=False, options=options)
+        try:
+            with _backward_now():
+                found = made(*given)
+        except Exception as error:
+            raise _explained(error) from error
+        self.functions[key] = made
+        return found
+
+
+def code_folder() -> Path:
+    """Where compiled code is kept, for this version of torch and this processor."""
+    machine = hashlib.sha256(f"{torch.__version__} {sys.version} {cpu_model()}".encode()).hexdigest()[:8]
+    return default_cache() / "compiled" / f"torch-{torch.__version__}-{machine}"
+
+
+def no_compiler() -> str | None:
+    """What a CPU's code cannot be compiled without and is not there; None when all is."""
+    compiler = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if shutil.which(compiler) is None:
+        return f"the C++ compiler {compiler}"
+    return None if header.exists() else f"Python's headers ({header})"
 
 
 def _copy(function: Callable) -> Callable:
@@ -32,3 +85,21 @@ def _copy(function: Callable) -> Callable:
     copy = FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
+
+
+def _backward_now() -> Any:
+    """The backward graph is compiled along with the forward graph, so that whatever fails fails here."""
+    from torch._functorch import config
+
+    return config.patch(force_non_lazy_backward_lowering=True)
+
+
+def _explained(error: Exception) -> Exception:
+    """The error to raise for one of a first call: itself, unless it is the compiler's."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    if not isinstance(error, TorchDynamoException) or "memory" in str(error):  # for want of memory the caller takes fewer rows
+        return error
+    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return TrainingError(f"the model could not be compiled: {said}", "what is asked to be compiled is not run in another way",
+                         f"give --no-compile; or delete {os.environ['TORCHINDUCTOR_CACHE_DIR']}, if its files are damaged")  # fmt: skip

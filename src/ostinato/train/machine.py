@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from ostinato.errors import TrainingError
+from ostinato.model.compiled import no_compiler
 from ostinato.model.decoder import Decoder
 from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.masks import Masks
@@ -72,7 +73,7 @@ class Machine:
 def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Machine:
     """auto takes the GPU when there is one. threads: of the CPU (None: as torch has them).
 
-    Raises TrainingError for a device that is not there, or for compilation without a GPU.
+    Raises TrainingError for a device that is not there, or for compilation on a CPU without a C++ compiler.
     """
     if device not in DEVICES:
         raise TrainingError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
@@ -81,8 +82,9 @@ def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Mach
     if device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("device cuda", "this machine has no GPU that torch can use", "use device auto or cpu")
     found = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-    if compiled and found != "cuda":
-        raise TrainingError("compilation on a CPU", "models are compiled for a GPU only", "leave out the choice to compile")
+    if compiled and found == "cpu" and (missing := no_compiler()):
+        raise TrainingError(f"compilation on a CPU without {missing}", "torch makes C++ of a model, and a program of that",
+                            "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
     return Machine(torch.device(found), dtype, threads or torch.get_num_threads(), compiled)
 
 
