@@ -29,6 +29,8 @@ FLOAT32 = 4
 TOKEN = 8
 DELTA_CHUNK = 32
 """Tokens of a chunk of the gated delta rule, in model/delta.py."""
+HEAD_CHUNK = 512
+"""Tokens whose logits there are at once, on a CPU at most; decision 0130."""
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -111,10 +113,22 @@ def _gdn_kept(model: Model, context: int) -> tuple[int, int]:
     return 4 * inner + 2 * heads + 3 * inner + inner + inner, exact
 
 
-def ends_bytes(model: Model, vocab: int, dtype: str) -> int:
-    """Bytes a token outside the applications: embedding and final norm; the logits, their log-softmax and, with a softcap, their tanh."""
-    streams = (2 if model.norm.weight else 1) + (1 if model.embedding_norm else 0)
-    return BYTES[dtype] * model.d_model + FLOAT32 * (streams * model.d_model + vocab * (3 if model.softcap else 2)) + 2 * TOKEN
+def ends_bytes(model: Model) -> int:
+    """Bytes a token outside the applications that the backward pass needs: embedding and final norm, tokens and targets."""
+    streams = 1 + (2 if model.norm.weight else 1) + (1 if model.embedding_norm else 0)
+    return FLOAT32 * streams * model.d_model + 2 * TOKEN
+
+
+def head_bytes(model: Model, vocab: int, tokens: int, dtype: str) -> int:
+    """Bytes beside that while loss and gradient are formed: the stream's gradient, and a chunk's logits, which become their gradient.
+
+    The gradient of the head's weight is among the gradients. A GPU takes longer chunks (model/head.py): this is what a CPU needs.
+    """
+    chunks = -(-tokens // HEAD_CHUNK)
+    room, weight = FLOAT32 * (2 if model.softcap else 1), 0
+    if dtype != "float32":
+        room, weight = room + 2 * BYTES[dtype], 2 * BYTES[dtype]  # of z and dz; of the weight and what a chunk adds to its gradient
+    return FLOAT32 * model.d_model * tokens + vocab * (room * -(-tokens // chunks) + weight * model.d_model)
 
 
 def cast_bytes(used: Iterable[ParameterRow], dtype: str) -> int:
@@ -148,8 +162,7 @@ def memory(
         for application, tensors in zip(applications, used, strict=True)
     ]
     groups = len(pass_groups(model)) if draws_h0(model) else 0  # e beside the noise that the first pass begins with
-    head = 0 if dtype == "float32" else BYTES[dtype] * vocab * model.d_model
-    ends = tokens * ends_bytes(model, vocab, dtype) + head
+    ends = tokens * ends_bytes(model) + head_bytes(model, vocab, tokens, dtype)
     return {
         "weights": size,
         "gradients": size,

@@ -26,10 +26,12 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from ostinato.errors import OstinatoError
+from ostinato.ledger.memory import HEAD_CHUNK
+from ostinato.model import liger
 
-Head = Literal["auto", "chunked", "full"]
+Head = Literal["auto", "chunked", "full", "liger"]
 Between = Callable[[Tensor, Tensor, float | None, bool], tuple[Tensor, Tensor]]
-CHUNK = {"cpu": 512}
+CHUNK = {"cpu": HEAD_CHUNK}
 CHUNK_ELSEWHERE = 4096
 """Tokens of a chunk at most. Fewer, and going through dW once a chunk costs more than 3% of the three products; decision 0130."""
 
@@ -50,13 +52,24 @@ def nats(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, *, softcap: float |
     head: one of HEADS.  between: `softmax` or its compiled form, for a head in chunks.
     Raises OstinatoError, in the backward pass, when a gradient of the gradient is asked for (`create_graph`) of a head in chunks.
     """
-    name, _ = choose_head(head)
+    name, _ = choose_head(head, x_ND.device, product_dtype)
     return HEADS[name](x_ND, weight_VD, targets_N, softcap, product_dtype, between or softmax)
 
 
-def choose_head(head: Head) -> tuple[Literal["chunked", "full"], str]:
-    """Which of HEADS computes loss and gradient, and why in words."""
-    return ("chunked", "never all logits") if head == "auto" else (head, "asked for")
+def choose_head(head: Head, device: torch.device, product_dtype: torch.dtype) -> tuple[Literal["chunked", "full", "liger"], str]:
+    """Which of HEADS computes loss and gradient, and why in words; `auto` takes Liger Kernel's on CUDA where it can be used.
+
+    Raises OstinatoError when `liger` is asked for and cannot be used.
+    """
+    if head not in ("auto", "liger"):
+        return head, "asked for"
+    lacks = "never all logits" if device.type != "cuda" else liger.unusable(product_dtype)
+    if head == "auto":
+        return ("chunked", lacks) if lacks else ("liger", "Liger Kernel is installed")
+    if device.type != "cuda" or lacks:
+        what = f"its kernels run on CUDA, and this is {device}" if device.type != "cuda" else lacks
+        raise OstinatoError("the head liger was asked for", what, "use the head chunked or auto")
+    return "liger", "asked for"
 
 
 def full(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype,
@@ -79,7 +92,16 @@ def chunked(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float |
     return _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, between, None, (False, False))[0]
 
 
-HEADS: dict[str, Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype, Between], Tensor]] = {"chunked": chunked, "full": full}
+def by_liger(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None, product_dtype: torch.dtype,
+             between: Between) -> Tensor:  # fmt: skip
+    """`nats` by the kernels of liger.py; a gradient that is not one number for all tokens goes through our chunks."""
+    if torch.is_grad_enabled() and (x_ND.requires_grad or weight_VD.requires_grad):
+        return _Nats.apply(x_ND, weight_VD, targets_N, softcap, product_dtype, between, True)
+    return liger.chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, (False, False))[0]
+
+
+HEADS: dict[str, Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype, Between], Tensor]] = {
+    "chunked": chunked, "full": full, "liger": by_liger}  # fmt: skip
 
 
 class _Nats(torch.autograd.Function):
@@ -87,10 +109,13 @@ class _Nats(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float | None,
-                product_dtype: torch.dtype, between: Between) -> Tensor:  # fmt: skip
+                product_dtype: torch.dtype, between: Between, liger_first: bool = False) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x_ND, weight_VD, targets_N)
-        ctx.how = softcap, product_dtype, between
-        nats_N, *ctx.ready = _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, between, None, ctx.needs_input_grad[:2])
+        ctx.how, wanted = (softcap, product_dtype, between), ctx.needs_input_grad[:2]
+        if liger_first:
+            nats_N, *ctx.ready = liger.chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, wanted)
+        else:
+            nats_N, *ctx.ready = _chunks(x_ND, weight_VD, targets_N, softcap, product_dtype, between, None, wanted)
         return nats_N
 
     @staticmethod
@@ -102,7 +127,7 @@ class _Nats(torch.autograd.Function):
             _, *found = _chunks(*given, *ctx.how, grad_N, ctx.needs_input_grad[:2])
         else:
             found = [None if part is None else part.mul_(grad_N[0]) for part in ready] if len(grad_N) else ready
-        return (*found, None, None, None, None)
+        return (*found, None, None, None, None, None)
 
 
 def _uniform(grad_N: Tensor) -> bool:
