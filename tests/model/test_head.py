@@ -152,5 +152,5 @@ def test_no_more_than_a_chunk_of_logits():
 
 
 def test_the_choice_says_why():
-    assert choose_head("auto") == ("chunked", "never all logits")
-    assert choose_head("full") == ("full", "asked for")
+    assert choose_head("auto", torch.device("cpu"), torch.float32) == ("chunked", "never all logits")
+    assert choose_head("full", torch.device("cuda"), torch.float32) == ("full", "asked for")

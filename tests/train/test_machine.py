@@ -57,7 +57,8 @@ def test_a_session_leaves_torch_as_it_found_it():
 def test_the_line_names_device_dtype_attention_kernels_and_threads(make_trainer):
     trainer = make_trainer()
     line = trainer.machine.line(trainer.decoder, 16, False, trainer.optimizers.kernels)
-    for part in ("cpu", "1 of", "float32", "attention causal", "AdamW fused over", "Muon batched in", "bit for bit"):
+    for part in ("cpu", "1 of", "float32", "attention causal", "head chunked (never all logits)", "AdamW fused over", "Muon batched in",
+                 "bit for bit"):  # fmt: skip
         assert part in line
 
 

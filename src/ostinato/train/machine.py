@@ -21,6 +21,7 @@ from ostinato.errors import TrainingError
 from ostinato.model.compiled import no_compiler
 from ostinato.model.decoder import Decoder
 from ostinato.model.delta_rule import choose as choose_delta
+from ostinato.model.head import choose_head
 from ostinato.model.masks import Masks
 from ostinato.store.environment import DEVICES
 from ostinato.study.derive import head_dim
@@ -62,12 +63,13 @@ class Machine:
             torch.utils.deterministic.fill_uninitialized_memory = fill
 
     def line(self, decoder: Decoder, context: int, document_mask: bool, kernels: str) -> str:
-        """One line for the log: device, number format, token mixers, optimizer kernels, threads, determinism."""
+        """One line for the log: device, number format, token mixers, head, optimizer kernels, threads, determinism."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} of {os.cpu_count()} threads"
         repeats = "bit for bit repeatable" if self.deterministic else f"repeatable up to rounding ({unrepeatable(decoder, self.compiled)})"
         compiled = ", compiled" if self.compiled else ""
+        head, why = choose_head("auto", decoder.embedding.weight.device, decoder.product_dtype)
         return (f"{self.device} ({name}), products in {self.dtype}{compiled}; {mixers(decoder, context, document_mask)}; "
-                f"{kernels}; {repeats}")  # fmt: skip
+                f"head {head} ({why}); {kernels}; {repeats}")  # fmt: skip
 
 
 def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Machine:
