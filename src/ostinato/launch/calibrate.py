@@ -14,13 +14,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ostinato.errors import TrainingError
 from ostinato.files import default_cache
-from ostinato.launch.probes import LISTS
+from ostinato.launch.probes import COMPILED, CPU, GPU, Probe
 from ostinato.launch.process import gpu_names, worker_environment
 from ostinato.ledger.seconds import Calibration, CompiledProbe, Pace, fit
 from ostinato.ledger.work import FORWARD, STEP, measuring_work, step_work
@@ -61,20 +61,20 @@ class Calibrated:
 
 
 def calibrate(device: str = "auto", compiled: bool = False, cache: Path | None = None, progress: Progress | None = None,
-              list_name: str | None = None, seconds: float = SECONDS) -> Calibrated:  # fmt: skip
+              probes: Sequence[Probe] | None = None, seconds: float = SECONDS) -> Calibrated:  # fmt: skip
     """Measure this machine and keep the result in `cache` (None: the default one).
 
     compiled: compile a few of the models, too, which takes minutes.  progress(stage, share): told after every probe.
-    list_name: which probes (None: those for the device).  Raises TrainingError when a probe's process fails, or says nothing.
+    probes: None for those of the device.  seconds: of each probe.  Raises TrainingError when a probe's process fails, or says nothing.
     """
     began, key, gpu = time.monotonic(), calibration_key(device), gpu_names(device)
-    cores, name = key["cores"], list_name or ("gpu" if gpu else "cpu")
+    cores, probes = key["cores"], probes or (GPU if gpu else CPU)
     if gpu:
         turns = [(1, 1, "bfloat16"), (1, 1, "float32")]
     else:
         turns = [(1, min(cores, MOST_AT_ONCE), "float32")] + ([(cores, 1, "float32")] if cores > 1 else [])
-    total = sum(at_once * len(LISTS[name]) for _, at_once, _ in turns) + (len(LISTS["compiled"]) if compiled else 0)
-    count, paces, probes = 0, [], []
+    total = sum(at_once * len(probes) for _, at_once, _ in turns) + (len(COMPILED) if compiled else 0)
+    count, paces, kept = 0, [], []
 
     def told(said: dict[str, Any]) -> None:
         nonlocal count
@@ -83,32 +83,32 @@ def calibrate(device: str = "auto", compiled: bool = False, cache: Path | None =
             progress(f"{said['at_once']} x {said['threads']} thread{'s' if said['threads'] > 1 else ''}", count / total)
 
     for threads, at_once, dtype in turns:
-        found = _measured("cuda" if gpu else "cpu", dtype, threads, at_once, name, seconds, False, gpu[0] if gpu else None, told)
-        paces.append(_pace(found, name, threads, at_once, dtype))
-        probes.append({"threads": threads, "at_once": at_once, "dtype": dtype, "list": name, "found": found})
+        found = _measured("cuda" if gpu else "cpu", dtype, threads, at_once, probes, seconds, False, gpu[0] if gpu else None, told)
+        paces.append(_pace(found, probes, threads, at_once, dtype))
+        kept.append({"threads": threads, "at_once": at_once, "dtype": dtype, "found": found})
     tried = ()
     if compiled:
         dtype = "bfloat16" if gpu else "float32"
-        found = _measured("cuda" if gpu else "cpu", dtype, 1, 1, "compiled", seconds, True, gpu[0] if gpu else None, told)
-        tried = tuple(CompiledProbe(LISTS["compiled"][said["probe"]].width, said["ratio"], said["compiling"])
+        found = _measured("cuda" if gpu else "cpu", dtype, 1, 1, COMPILED, seconds, True, gpu[0] if gpu else None, told)
+        tried = tuple(CompiledProbe(COMPILED[said["probe"]].width, said["ratio"], said["compiling"])
                       for said in found if "ratio" in said)  # fmt: skip
     made = Calibration(key["device"], cores, made_now(), tuple(paces), tried)
     try:
-        path = write_calibration(cache or default_cache(), key, made, probes)
+        path = write_calibration(cache or default_cache(), key, made, kept)
     except OSError:
         path = None
     return Calibrated(made, path, time.monotonic() - began)
 
 
-def _measured(device: str, dtype: str, threads: int, at_once: int, name: str, seconds: float, compiled: bool, gpu: str | None,
-              told: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:  # fmt: skip
+def _measured(device: str, dtype: str, threads: int, at_once: int, probes: Sequence[Probe], seconds: float, compiled: bool,
+              gpu: str | None, told: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:  # fmt: skip
     """What all processes said; each begins at another place of the list."""
     lines: queue.Queue[tuple[int, str | None]] = queue.Queue()
     processes, found, done, began = [], [], 0, time.monotonic()
     try:
         for index in range(at_once):
-            request = {"device": device, "dtype": dtype, "threads": threads, "list": name, "seconds": seconds, "compiled": compiled,
-                       "turn": index * len(LISTS[name]) // at_once}  # fmt: skip
+            request = {"device": device, "dtype": dtype, "threads": threads, "seconds": seconds, "compiled": compiled,
+                       "probes": [asdict(probe) for probe in probes], "turn": index * len(probes) // at_once}  # fmt: skip
             process = subprocess.Popen([sys.executable, "-m", "ostinato.launch.probe", json.dumps(request)], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                        env=worker_environment(gpu, threads))  # fmt: skip
@@ -151,15 +151,14 @@ def _failed(what: str) -> TrainingError:
                          "give `ostinato calibrate` again; studies run without it, too")  # fmt: skip
 
 
-def _pace(found: Sequence[dict[str, Any]], name: str, threads: int, at_once: int, dtype: str) -> Pace:
-    probes = LISTS[name]
+def _pace(found: Sequence[dict[str, Any]], probes: Sequence[Probe], threads: int, at_once: int, dtype: str) -> Pace:
     taken = {index: [said for said in found if said.get("probe") == index and "step" in said] for index in range(len(probes))}
     arms = [probe.arm(dtype) for probe in probes]
     works = [step_work(arm, probe.vocab) for arm, probe in zip(arms, probes, strict=True)]
-    step, error = fit(works, [statistics.mean(said["step"] for said in taken[index]) for index in taken], STEP)
+    step, error = fit(works, [min(said["step"] for said in taken[index]) for index in taken], STEP)
     evaluate = Evaluate()
     reads = [measuring_work(arm, probe.vocab, probe.context, 0.5, 2.0 * taken[index][0]["scored"], evaluate.batch)
              for index, (arm, probe) in enumerate(zip(arms, probes, strict=True))]  # fmt: skip
-    forward, _ = fit(reads, [statistics.mean(said["forward"] for said in taken[index]) for index in taken], FORWARD)
+    forward, _ = fit(reads, [min(said["forward"] for said in taken[index]) for index in taken], FORWARD)
     start = statistics.mean(said["start"] for said in found if "start" in said)
     return Pace(threads, at_once, dtype, step, forward, start, error)

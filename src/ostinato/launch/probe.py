@@ -21,7 +21,7 @@ import numpy as np
 
 from ostinato.data.prepared import Prepared
 from ostinato.data.targets import targets
-from ostinato.launch.probes import LISTS, Probe
+from ostinato.launch.probes import Probe
 from ostinato.measure import measure_losses
 from ostinato.study.records import Arm, Evaluate
 from ostinato.train.machine import choose
@@ -33,18 +33,18 @@ class Numbers(Prepared):
 
     @classmethod
     def of(cls, arm: Arm, vocab: int, step_tokens: int) -> Numbers:
-        made = cls(Path(), {"vocab": vocab, "bos": 0, "text_fingerprint": "random"}, arm.data, Path())
-        object.__setattr__(made, "sizes", {"train": 8 * step_tokens + 1, "validation": max(1024, step_tokens), "held_out": 1024})
-        object.__setattr__(made, "document", 4 * arm.recipe.context)
-        return made
+        sizes = {"train": 8 * step_tokens + 1, "validation": max(1024, step_tokens), "held_out": 1024}
+        parts = {part: {"tokens": tokens} for part, tokens in sizes.items()}
+        manifest = {"vocab": vocab, "bos": 0, "text_fingerprint": "random", "parts": parts, "document": 4 * arm.recipe.context}
+        return cls(Path(), manifest, arm.data, Path())
 
     def tokens(self, part: str) -> np.ndarray:
         made = np.random.Generator(np.random.Philox(len(part))).integers(1, self.vocab, self.sizes[part], np.uint16)
-        made[:: self.document] = 0
+        made[:: self.manifest["document"]] = 0
         return made
 
     def doc_starts(self, part: str) -> np.ndarray:
-        return np.append(np.arange(0, self.sizes[part], self.document), self.sizes[part])
+        return np.append(np.arange(0, self.sizes[part], self.manifest["document"]), self.sizes[part])
 
     def doc_digests(self, part: str) -> np.ndarray:
         return np.arange(len(self.doc_starts(part)) - 1, dtype=np.uint64)
@@ -88,9 +88,9 @@ def _say(**what: Any) -> None:
 
 
 def main(request: dict[str, Any]) -> None:
-    """request: device, dtype, threads, list (of probes), turn (where in the list this process begins), seconds (for each), compiled."""
+    """request: device, dtype, threads, probes (as records), turn (with which this process begins), seconds (for each), compiled."""
     given = (request["device"], request["dtype"], request["threads"])
-    probes = LISTS[request["list"]]
+    probes = [Probe(**record) for record in request["probes"]]
     order = [*range(request["turn"], len(probes)), *range(request["turn"])]
     with choose(*given, False).session():
         last = trainer_of(probes[order[0]], *given)

@@ -82,4 +82,3 @@ GPU = (
     Probe(1024, "4", 2048, 4, 8192, "adamw", heads=8, checkpointing=True),
 )
 COMPILED = (Probe(64, "4", 128, 8, 512, heads=4), Probe(256, "2", 256, 8, 4096, heads=4), Probe(512, "1", 512, 4, 8192, heads=8))
-LISTS = {"cpu": CPU, "gpu": GPU, "compiled": COMPILED}
