@@ -83,7 +83,7 @@ def test_alibi_slopes_fall_within_their_group(heads):
 
 def test_a_mask_is_made_once_for_all_applications_of_a_window(small_model, small_decoder, monkeypatch):
     made = []
-    monkeypatch.setattr(Masks, "_bias", (lambda original: lambda *args: made.append(args[1:]) or original(*args))(Masks._bias))
+    monkeypatch.setattr(Masks, "_bias", (lambda original: lambda *args: made.append(args[1:3]) or original(*args))(Masks._bias))
     decoder = small_decoder(small_model(layers=4, windows={"pattern": "SSSL", "short": 3}, schedule="1..4 1..4 2 2"))
     tokens = torch.zeros(1, 8, dtype=torch.int64)
     documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])

@@ -10,11 +10,13 @@
              causal               window 3: row i sees        documents: nothing
                                   min(i+1, 3) keys            before the own start
 
-Three backends, all exact:
+Four backends, all exact:
     causal  torch's scaled_dot_product_attention without a mask: FlashAttention where there is one. Only plain causal attention.
+    blocks  blocks of queries against the keys that they can see (blocks.py). No documents, no cache.
     masked  the same function with an additive mask, built once and shared by all applications with the same window.
     flex    torch's flex_attention, compiled on CUDA: skips the blocks that a mask empties. Whole forwards only, no cache.
-`auto` takes causal where nothing else is asked, flex for the rest on CUDA, masked for the rest elsewhere.
+`auto` takes, on a CPU, blocks where they are faster (heads of 32 and more, 256 positions and more, and beside causal not more than 768:
+docs/decisions/0134); then causal where nothing else is asked, flex for the rest on CUDA, masked for the rest elsewhere.
 """
 
 from __future__ import annotations
@@ -30,21 +32,25 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from ostinato.errors import OstinatoError
+from ostinato.model import blocks
 from ostinato.model.positions import alibi_slopes
 
-Backend = Literal["auto", "causal", "masked", "flex"]
+Backend = Literal["auto", "causal", "blocks", "masked", "flex"]
 FLEX_LEAST_HEAD_DIM = 16  # the compiled kernels' smallest
+BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS = 32, 256, 768
 
 
 @dataclass(frozen=True)
 class Mask:
     """One window's answer to `who sees whom`, in the form its backend takes.
 
-    bias: [1 or B, 1 or H, Tq, Tk], added to the scores, -inf where a key is not seen (masked; None: every key is seen).
+    bias: [1 or B, 1 or H, Tq, Tk], added to the scores, -inf where a key is not seen (masked; None: every key is seen); for blocks the
+    [1 or H, R, T] of the last one.  window: the most keys that a query sees (blocks; None: all before it).
     """
 
-    backend: Literal["causal", "masked", "flex"]
+    backend: Literal["causal", "blocks", "masked", "flex"]
     bias: Tensor | None = None
+    window: int | None = None
     block: BlockMask | None = None
     score: Callable | None = None
     flex: Callable | None = None
@@ -52,6 +58,8 @@ class Mask:
     def attend(self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor) -> Tensor:
         """softmax(q k / sqrt(E) + mask) v, [B, H, T, E]; query head h uses key-value head h // (H / K)."""
         grouped = q_BHTE.shape[1] != k_BKSE.shape[1]
+        if self.backend == "blocks":
+            return blocks.attend(q_BHTE, k_BKSE, v_BKSE, self.bias, self.window)
         if self.backend == "flex":
             return self.flex(q_BHTE, k_BKSE, v_BKSE, self.score, self.block, enable_gqa=grouped)
         return F.scaled_dot_product_attention(q_BHTE, k_BKSE, v_BKSE, self.bias, is_causal=self.backend == "causal", enable_gqa=grouped)
@@ -83,32 +91,44 @@ class Masks:
             self._made[window, keys] = self._make(window, keys)
         return self._made[window, keys]
 
-    def choose(self, window: int | None, keys: int) -> Literal["causal", "masked", "flex"]:
+    def choose(self, window: int | None, keys: int) -> Literal["causal", "blocks", "masked", "flex"]:
         """The backend for this window. Raises OstinatoError when the one asked for cannot do it."""
         square = self.queries == keys
         plain = square and not (window or self.alibi or self.documents_BT is not None)
         if self.backend == "auto":
+            if square and self._blocks_are_faster(keys, plain):
+                return "blocks"
             flex = square and self.device.type == "cuda" and self.head_dim >= FLEX_LEAST_HEAD_DIM
             return "causal" if plain else "flex" if flex else "masked"
         if self.backend == "causal" and not plain and square:
             reason = f"a window of {window} keys" if window else "ALiBi" if self.alibi else "document masking"
             raise OstinatoError(f"attention backend causal was asked for {reason}", "it can do plain causal attention only",
+                                "use the backend blocks, masked or flex, or auto")  # fmt: skip
+        if self.backend == "blocks" and self.documents_BT is not None:
+            raise OstinatoError("attention backend blocks was asked for document masking", "its masks depend on distances alone",
                                 "use the backend masked or flex, or auto")  # fmt: skip
         return "masked" if not square else self.backend
+
+    def _blocks_are_faster(self, keys: int, plain: bool) -> bool:
+        known = self.device.type == "cpu" and self.dtype in (torch.float32, torch.float64) and self.documents_BT is None
+        return known and self.head_dim >= BLOCKS_LEAST_HEAD_DIM and keys >= BLOCKS_LEAST_KEYS and not (plain and keys > BLOCKS_MOST_KEYS)
 
     def _make(self, window: int | None, keys: int) -> Mask:
         backend = self.choose(window, keys)
         if backend == "causal":
             return Mask("causal")
+        if backend == "blocks":
+            return Mask("blocks", self._bias(window, keys, min(blocks.BLOCK, keys))[0], window)
         if backend == "flex":
             return self._block(window)
         if self.queries == 1 and window is None and not self.alibi:
             return Mask("masked")
-        return Mask("masked", self._bias(window, keys))
+        return Mask("masked", self._bias(window, keys, self.queries))
 
-    def _bias(self, window: int | None, keys: int) -> Tensor:
+    def _bias(self, window: int | None, keys: int, queries: int) -> Tensor:
+        """Of the last so many queries over all keys."""
         place_S = torch.arange(keys, device=self.device)
-        distance_TS = place_S[keys - self.queries :, None] - place_S
+        distance_TS = place_S[keys - queries :, None] - place_S
         seen = distance_TS >= 0
         if window is not None:
             seen = seen & (distance_TS < window)
