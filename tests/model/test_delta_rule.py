@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ostinato.errors import OstinatoError
-from ostinato.model import delta_rule
+from ostinato.model import decoder, delta_rule
 from ostinato.model.delta_rule import gated_delta_rule
 from ostinato.model.naive_delta import delta_rule as naive
 from ostinato.model.spans import Spans
@@ -114,3 +114,28 @@ def test_heads_wider_than_the_kernels(monkeypatch):
     assert backend == "torch" and "at most 256 channels, and these have 257" in why
     with pytest.raises(OstinatoError, match="at most 256 channels"):
         delta_rule.choose("fla", cuda, 257)
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning", "ignore:The .grad attribute",
+                            "ignore:.*should not be instantiated")  # fmt: skip
+def test_a_compiled_model_is_cut_where_it_cannot_be_traced(fla, monkeypatch, small_model, small_decoder):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    rule = sys.modules["fla.ops.gated_delta_rule"]
+    monkeypatch.setattr(rule, "chunk_gated_delta_rule", torch.compiler.disable(chunk_gated_delta_rule))
+    monkeypatch.setattr(decoder, "choose_delta", lambda *given: ("fla", "asked for"))
+    model, rows, found = small_model(layers=("gdn", "gqa", "gdn"), schedule="1..3 1..3"), torch.arange(16).view(2, 8) % 11, []
+    for compiled in (False, True):
+        made = small_decoder(model, context=8, compiled=compiled)
+        made.delta_backend = "fla"
+        for layer in (made.layers["1"], made.layers["3"]):
+            layer.attn.backend = "fla"
+        if compiled:
+            made.compiled.backend = counter = CompileCounterWithBackend("aot_eager")
+        CALLS.clear()
+        loss = made.losses(rows, rows.roll(-1, 1)).sum()
+        loss.backward()
+        assert len(CALLS) == 4
+        found.append([loss.detach(), *(parameter.grad for parameter in made.parameters())])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+    assert 3 < counter.frame_count < 10, "a graph of attention, one of the head, and of the other kind a few pieces: not one a layer"

@@ -44,18 +44,21 @@ class Compiled:
         self.backend = backend
         self.functions: dict[Hashable, Callable] = {}
 
-    def of(self, function: Callable, kind: Hashable) -> Callable:
-        """`function`, compiled; calls of one kind differ in their tensors alone. It takes positional arguments."""
-        return partial(self._call, function, kind)
+    def of(self, function: Callable, kind: Hashable, whole: bool = True) -> Callable:
+        """`function`, compiled; calls of one kind differ in their tensors alone. It takes positional arguments.
 
-    def _call(self, function: Callable, kind: Hashable, *given: Any) -> Any:
+        whole: False for a kind that calls what cannot be traced: it is cut there, into a graph before and one after.
+        """
+        return partial(self._call, function, kind, whole)
+
+    def _call(self, function: Callable, kind: Hashable, whole: bool, *given: Any) -> Any:
         key = function, kind, tuple(part.shape for part in given if isinstance(part, Tensor))
         if made := self.functions.get(key):
             return made(*given)
         device = next(part.device.type for part in given if isinstance(part, Tensor))
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_folder()))
         options = OPTIONS.get(device) if self.backend == "inductor" else None
-        made = torch.compile(_copy(function), backend=self.backend, fullgraph=True, dynamic=False, options=options)
+        made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False, options=options)
         try:
             with _backward_now():
                 found = made(*given)

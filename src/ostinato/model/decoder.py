@@ -174,20 +174,26 @@ class Decoder(nn.Module):
         x_BTD = e_BTD = _view(x0_BTD)
         scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
         side = Side(tokens_BT, x0_BTD, *sight, self.product_dtype)
+        fla = "gdn" in self.model.layers and self._delta(tokens_BT.device)[0] == "fla"  # its function refuses to be traced
         for application, parts in zip(self.applications, self.parts, strict=True):
             if (group := self.enters.get(application.index)) is not None:
                 e_BTD, x_BTD = x_BTD, noise[group] if self.draws else _view(x_BTD)
             scale, slot = scales[application.index] if scales else None, cache and cache.slots.get(application.index)
-            one = partial(self._compile(apply, parts.kind), parts, side, scale, slot, e_BTD)
+            whole = not (fla and isinstance(parts.attn, GatedDeltaNet))
+            one = partial(self._compile(apply, parts.kind, whole), parts, side, scale, slot, e_BTD)
             if self.activation_checkpointing and torch.is_grad_enabled():
                 x_BTD = checkpoint(one, x_BTD, use_reentrant=False, preserve_rng_state=False)
             else:
                 x_BTD = one(x_BTD)
         return self.final_norm(x_BTD)
 
-    def _compile(self, function: Callable, kind: Hashable) -> Callable:
+    def _delta(self, device: torch.device) -> tuple[str, str]:
+        """How the gated delta rule is computed there, and why."""
+        return choose_delta(self.delta_backend, device, head_dim(self.model))
+
+    def _compile(self, function: Callable, kind: Hashable, whole: bool = True) -> Callable:
         """Compiled for training, if the model is compiled; measuring and generating run as they do in a model that is not."""
-        return self.compiled.of(function, kind) if self.compiled and torch.is_grad_enabled() else function
+        return self.compiled.of(function, kind, whole) if self.compiled and torch.is_grad_enabled() else function
 
     def _embed(self, tokens_BT: Tensor, documents_BT: Tensor | None, cache: Cache | None) -> Tensor:
         model, start = self.model, cache.tokens if cache else 0
@@ -271,7 +277,7 @@ class Decoder(nn.Module):
             if names:
                 log.info("attention on %s: %s", device, ", ".join(f"{name} for {window}" for window, name in names.items()))
             if "gdn" in model.layers:
-                log.info("gated delta rule on %s: %s (%s)", device, *choose_delta(self.delta_backend, device, head_dim(model)))
+                log.info("gated delta rule on %s: %s (%s)", device, *self._delta(device))
             self._logged = True
         if cache is None and documents_BT is None:
             self._kept = key, (masks, angles, None)
