@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch.autograd.profiler import profile
 from ostinato.train.trainer import StepRecord, Trainer
 
 log = logging.getLogger("ostinato")
+Result = TypeVar("Result")
 
 
 class Peak:
@@ -45,31 +47,40 @@ class Peak:
         trainer, rows = self.trainer, self.trainer.rows_at_once
         trainer.optimizers.clear_gradients()  # a block from before is not seen when it is taken back
         before = held((*trainer.decoder.parameters(), *trainer.decoder.buffers(), *trainer.optimizers.state().values()))
-        look = profile(use_cpu=True, profile_memory=True)
-        try:
-            look.__enter__()
-        except RuntimeError as error:
-            log.info("the memory of a step is not measured: %s", error)
-            return trainer.step()
-        try:
-            record = trainer.step()
-        finally:
-            look.__exit__(None, None, None)
+        record, most = allocated(trainer.step)
         if trainer.rows_at_once != rows:
             self.taken -= 1
-            return record
-        events = (event for event in look.kineto_results.events() if event.name() == "[memory]")
-        now = most = 0
-        for event in sorted(events, key=lambda event: event.start_ns()):
-            now += event.nbytes()
-            most = max(most, now)
-        self._held(before + most)
+        elif most is not None:
+            self._held(before + most)
         return record
 
     def _held(self, found: int) -> None:
         if found > self.bytes:
             self.bytes = found
             self.told(found)
+
+
+def allocated(work: Callable[[], Result]) -> tuple[Result, int | None]:
+    """What `work` returns, and the most bytes that torch's CPU allocator had given out at once while it ran, beyond those from before.
+
+    What was there before should not be taken back meanwhile.  None, and a line in the log, where a profiler is at work already.
+    """
+    look = profile(use_cpu=True, profile_memory=True)
+    try:
+        look.__enter__()
+    except RuntimeError as error:
+        log.info("the memory of a step is not measured: %s", error)
+        return work(), None
+    try:
+        result = work()
+    finally:
+        look.__exit__(None, None, None)
+    events = (event for event in look.kineto_results.events() if event.name() == "[memory]")
+    now = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return result, most
 
 
 def held(tensors: Iterable[Tensor]) -> int:
