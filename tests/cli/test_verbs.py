@@ -114,8 +114,8 @@ def test_report_check_query_generate_list_draw(folder):
         (("new", "."), "folder"),
         (("run", "quickstart", "--device", "cuda"), "GPU"),
         (("run", "quickstart", "--device", "tpu"), "auto, cpu, cuda"),
-        (("run", "quickstart", "--compile"), "GPU"),
         (("run", "ilr"), "hub"),
+        (("calibrate", "--device", "tpu"), "auto, cpu, cuda"),
     ],
 )
 def test_a_mistake_is_a_message_with_a_way_out(words, said, tmp_path):

@@ -6,11 +6,13 @@ threads. What the steps took is fitted (`ledger/seconds.py`) and kept in the cac
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +27,7 @@ from ostinato.launch.process import gpu_names, worker_environment
 from ostinato.ledger.seconds import Calibration, CompiledProbe, Pace, fit
 from ostinato.ledger.work import FORWARD, STEP, measuring_work, step_work
 from ostinato.store.calibration import calibration_key, made_now, write_calibration
+from ostinato.store.environment import DEVICES, no_compiler
 from ostinato.study.records import Evaluate
 
 SECONDS = 0.25  # for each probe, or two steps of it
@@ -67,7 +70,14 @@ def calibrate(device: str = "auto", compiled: bool = False, cache: Path | None =
     compiled: compile a few of the models, too, which takes minutes.  progress(stage, share): told after every probe.
     probes: None for those of the device.  seconds: of each probe.  Raises TrainingError when a probe's process fails, or says nothing.
     """
+    if device not in DEVICES:
+        raise TrainingError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
     began, key, gpu = time.monotonic(), calibration_key(device), gpu_names(device)
+    if device == "cuda" and not gpu:
+        raise TrainingError("device cuda", "this machine has no GPU that is visible", "use --device auto or cpu")
+    if compiled and not gpu and (missing := no_compiler()):
+        raise TrainingError(f"compiling on a CPU without {missing}", "torch makes C++ of a model, and a program of that",
+                            "install it (g++ and python3-dev), name another compiler in CXX, or leave out --compile")  # fmt: skip
     cores, probes = key["cores"], probes or (GPU if gpu else CPU)
     if gpu:
         turns = [(1, 1, "bfloat16"), (1, 1, "float32")]
@@ -105,13 +115,17 @@ def _measured(device: str, dtype: str, threads: int, at_once: int, probes: Seque
     """What all processes said; each begins at another place of the list."""
     lines: queue.Queue[tuple[int, str | None]] = queue.Queue()
     processes, found, done, began = [], [], 0, time.monotonic()
-    try:
+    environment = worker_environment(gpu, threads)
+    with contextlib.ExitStack() as held:
+        if compiled:  # as if for the first time
+            environment["TORCHINDUCTOR_CACHE_DIR"] = held.enter_context(tempfile.TemporaryDirectory())
+        held.callback(_end, processes)
         for index in range(at_once):
             request = {"device": device, "dtype": dtype, "threads": threads, "seconds": seconds, "compiled": compiled,
                        "probes": [asdict(probe) for probe in probes], "turn": index * len(probes) // at_once}  # fmt: skip
             process = subprocess.Popen([sys.executable, "-m", "ostinato.launch.probe", json.dumps(request)], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                       env=worker_environment(gpu, threads))  # fmt: skip
+                                       env=environment)  # fmt: skip
             processes.append(process)
             threading.Thread(target=_read, args=(process.stdout, index, lines), daemon=True).start()
         while done < at_once:
@@ -128,13 +142,15 @@ def _measured(device: str, dtype: str, threads: int, at_once: int, probes: Seque
             done += "done" in said
             found.append(said)
             told(said)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                pipe.close()
     return found
+
+
+def _end(processes: Sequence[subprocess.Popen]) -> None:
+    for process in processes:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
 
 
 def _read(pipe: Any, index: int, lines: queue.Queue[tuple[int, str | None]]) -> None:

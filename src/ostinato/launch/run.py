@@ -27,7 +27,7 @@ from ostinato.ledger.choice import Choice, choose, compile_pays
 from ostinato.ledger.seconds import Calibration
 from ostinato.store import Store, usable_cores
 from ostinato.store.calibration import calibration_key, read_calibration
-from ostinato.store.environment import DEVICES
+from ostinato.store.environment import DEVICES, no_compiler
 from ostinato.study.load import is_shipped
 from ostinato.study.records import Study
 
@@ -65,6 +65,9 @@ def run_study(
         raise StudyError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
     if not gpu and device == "cuda":
         raise StudyError("device cuda without a GPU", "this machine has no GPU that is visible", "use --device auto")
+    if compiled and not gpu and (missing := no_compiler()):
+        raise StudyError(f"--compile without {missing}", "on a CPU torch makes C++ of a model, and a program of that",
+                         "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
     display = Display(study, console)
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
@@ -85,6 +88,7 @@ def run_study(
         display.message(f"{choice}: about {duration(choice.seconds)} ({calibration.pace_words(choice.threads)})")
     if compiled is None:
         asked_to, compiled = [], compile_pays([job.ledger for job in due], calibration, bool(gpu), choice.threads)
+        compiled = compiled and (bool(gpu) or no_compiler() is None)
         if compiled:
             display.message("models are compiled: it saves more than it takes (--no-compile: not)")
     else:

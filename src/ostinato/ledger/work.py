@@ -13,20 +13,32 @@ from collections.abc import Sequence
 from ostinato.ledger.inventory import ParameterRow, inventory, used_by
 from ostinato.ledger.memory import DELTA_CHUNK, micro_batch_tokens
 from ostinato.schedule import Application
-from ostinato.study.derive import arm_applications, head_dim, kv_heads, layer_window, model_hidden, optimizer_groups, recipe_steps
+from ostinato.study.derive import (
+    arm_applications,
+    has_value_table,
+    head_dim,
+    kv_heads,
+    layer_window,
+    model_hidden,
+    optimizer_groups,
+    recipe_steps,
+)
 from ostinato.study.records import Arm, Model
 
-FORWARD = ("calls", "products", "elements", "attention", "scores", "delta", "chunks", "head", "logits")
+FORWARD = ("calls", "products", "elements", "attention", "blocks", "masked", "scores", "delta", "chunks", "head", "logits")
 STEP = (*FORWARD, "steps", "weights", "adamw", "tensors", "muon", "muon_products")
-"""calls: operations.  products, head, attention, delta, muon_products: multiplications and additions.  elements, logits, scores: numbers
-that are passed over.  chunks: turns of the gated delta rule's loop.  weights: numbers of weights and gradients passed over.
-adamw, muon: numbers that each updates.  tensors: how many.  steps: 1."""
+"""calls: operations.  products, head, delta, muon_products, and attention in its three ways (fused, in blocks of queries, with a mask):
+multiplications and additions.  elements, logits, scores: numbers that are passed over.  chunks: turns of the gated delta rule's loop.
+weights: numbers of weights and gradients passed over.  adamw, muon: numbers that each updates.  tensors: how many.  steps: 1."""
 
 _CALLS = {"gqa": 22, "gdn": 60, "mlp": 8, "ends": 20}
 """Operations of a forward pass, about."""
 
 PASSES = ("calls", "chunks")
 """Counted once a forward pass, whatever it reads; the other counts of FORWARD are once a token."""
+
+BLOCK, BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS = 64, 32, 256, 768
+"""Where attention on a CPU goes in blocks of queries: as in model/masks.py (tested)."""
 
 Work = dict[str, float]
 
@@ -81,6 +93,7 @@ def _walk(model: Model, rows: list[ParameterRow], context: int, documents: bool)
         matrices = [row for row in used if row.role in ("matrix", "gate")]
         found["products"] += sum(2 * row.size for row in matrices)
         found["elements"] += sum(sum(row.shape) for row in matrices) + (3 * model.d_model if model.application_scalars else 0)
+        found["calls"] += 3 * model.application_scalars + (application.enters_pass and model.inject != "none")
         if application.mlp:
             found["calls"] += _CALLS["mlp"]
             found["elements"] += 4 * model.d_model + (3 if model.mlp.kind == "swiglu" else 2) * model_hidden(model)
@@ -98,12 +111,17 @@ def _mixer(found: Work, model: Model, application: Application, context: int, do
         found["delta"] += heads * (6 * size * size + 8 * chunk * size)
         found["chunks"] += -(-context // chunk)
         return
+    value, normed, gated = has_value_table(model, application.layer), model.qk_norm != "none", model.attn_gate != "none"
+    found["calls"] += 6 * value + 4 * normed + 3 * gated - 4 * (model.positions != "rope")
+    found["elements"] += 4 * model.d_model + (9 if normed else 6) * (heads + kv_heads(model)) * size + 3 * value * kv_heads(model) * size
     window = layer_window(model, application.layer, context)
-    causal = window >= context and model.positions != "alibi" and not documents
-    keys = (context + 1) / 2 if causal else context  # a mask is added to every score
-    found["elements"] += 4 * model.d_model + (6 if model.qk_norm == "none" else 9) * (heads + kv_heads(model)) * size
-    found["attention"] += 4 * heads * size * keys
-    found["scores"] += heads * keys * (1 if causal else 2)
+    plain = window >= context and model.positions != "alibi" and not documents
+    if documents or size < BLOCKS_LEAST_HEAD_DIM or context < BLOCKS_LEAST_KEYS or (plain and context > BLOCKS_MOST_KEYS):
+        way, keys = ("attention", (context + 1) / 2) if plain else ("masked", float(context))
+    else:
+        way, keys = "blocks", min((context + BLOCK) / 2, float(window + BLOCK))
+    found[way] += 4 * heads * size * keys
+    found["scores"] += heads * keys
 
 
 def _ends(model: Model, vocab: int, counted: float) -> Work:

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
-import sysconfig
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -72,15 +70,6 @@ def code_folder() -> Path:
     """Where compiled code is kept, for this version of torch and this processor."""
     machine = hashlib.sha256(f"{torch.__version__} {sys.version} {cpu_model()}".encode()).hexdigest()[:8]
     return default_cache() / "compiled" / f"torch-{torch.__version__}-{machine}"
-
-
-def no_compiler() -> str | None:
-    """What a CPU's code cannot be compiled without and is not there; None when all is."""
-    compiler = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    if shutil.which(compiler) is None:
-        return f"the C++ compiler {compiler}"
-    return None if header.exists() else f"Python's headers ({header})"
 
 
 def _copy(function: Callable) -> Callable:

@@ -7,8 +7,10 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,15 @@ def _quota() -> int | None:
         return max(1, round(int(quota) / int(period)))
     except (OSError, ValueError):
         return None
+
+
+def no_compiler() -> str | None:
+    """What a CPU's code cannot be compiled without and is not there; None when all is."""
+    compiler = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if shutil.which(compiler) is None:
+        return f"the C++ compiler {compiler}"
+    return None if header.exists() else f"Python's headers ({header})"
 
 
 def gpus() -> list[dict[str, str]]:

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 import torch
 
 from ostinato.errors import TrainingError
-from ostinato.model.compiled import no_compiler
 from ostinato.model.decoder import Decoder
 from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.head import choose_head
 from ostinato.model.masks import Masks
-from ostinato.store.environment import DEVICES
+from ostinato.store.environment import DEVICES, no_compiler
 from ostinato.study.derive import head_dim
 
 
