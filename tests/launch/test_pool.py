@@ -221,3 +221,43 @@ def test_environment_of_a_worker(monkeypatch):
     assert gpu_names("auto") == ["2", "3"] and gpu_names("cpu") == []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpu_names("auto") == []
+
+
+def test_a_run_that_began_with_other_threads_keeps_them_and_its_share_of_the_cores(tiny, store, console, monkeypatch):
+    from ostinato.launch import due
+
+    jobs = {(job.arm.name, job.seed): job for job in due(tiny(), store)}
+    jobs["plain", 2].folder.write_session(device="cpu", threads=2, compiled=False)
+    seen, genuine = {}, Pretend.__init__
+
+    def begin(self, *given):
+        genuine(self, *given)
+        seen[self.job.name] = self.threads
+
+    monkeypatch.setattr(Pretend, "__init__", begin)
+    run_study(tiny(), store, jobs=2, threads=1, console=console)
+    assert seen == {"plain, seed 1": 1, "plain, seed 2": 2, "twice, seed 1": 1}
+    assert Pretend.at_once == 1
+    assert Pretend.begun == ["plain, seed 1", "plain, seed 2", "twice, seed 1"], "a run that needs two cores waits for them"
+
+
+def test_what_was_done_before_counts_in_the_share(tiny, store, console):
+    run_study(tiny(), store, arms=["plain"], seeds=[1], console=console)
+    from ostinato.launch import due
+
+    job = next(job for job in due(tiny(), store) if job.name == "plain, seed 2")
+    job.folder.write_progress({"tokens": 640})
+    views = []
+    run_study(tiny(), store, jobs=1, console=console, on_update=views.append)
+    reached = [view.share for view in views]
+    assert reached[0] > 0 and reached[-1] == 1.0 and reached == sorted(reached)
+
+
+def test_the_time_left_is_told_by_the_steps_and_not_by_the_start(tiny, store, console, monkeypatch):
+    """640 of 1,280 tokens at 100 a second: some seconds, however long the worker took to start."""
+    monkeypatch.setattr(Pretend, "looks", 4)
+    views = []
+    run_study(tiny(), store, arms=["plain"], seeds=[1], jobs=1, console=console, on_update=views.append)
+    running = [view.seconds_left for view in views if view.count("running")]
+    job_left = next(left for left in running if left)
+    assert 6.4 <= job_left < 60
