@@ -241,6 +241,15 @@ def test_a_run_that_began_with_other_threads_keeps_them_and_its_share_of_the_cor
     assert Pretend.begun == ["plain, seed 1", "plain, seed 2", "twice, seed 1"], "a run that needs two cores waits for them"
 
 
+def test_a_torn_session_file_is_left_to_the_worker(tiny, store, console):
+    from ostinato.launch import due
+
+    folder = due(tiny(), store)[0].folder
+    folder.write_session(threads=2)
+    (folder.path / "session.json").write_text("{")
+    assert len(run_study(tiny(), store, jobs=2, console=console).done) == 3
+
+
 def test_what_was_done_before_counts_in_the_share(tiny, store, console):
     run_study(tiny(), store, arms=["plain"], seeds=[1], console=console)
     from ostinato.launch import due

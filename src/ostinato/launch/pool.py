@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ostinato.errors import StoreError
 from ostinato.launch.jobs import Job, unfinished
 from ostinato.launch.process import Worker
 from ostinato.launch.progress import Display
@@ -116,7 +117,10 @@ class Pool:
 
     def _threads(self, job: Job) -> int:
         """What the run began with, because only the same number gives the same bits; else what this launch has for each."""
-        before = job.folder.session()
+        try:
+            before = job.folder.session()
+        except StoreError:  # its worker says so
+            return self.threads
         return int(before.get("threads", self.threads)) if before.get("device", "cpu") == "cpu" else self.threads
 
     def _look_elsewhere(self) -> None:

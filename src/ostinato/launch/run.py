@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 GUESS_FLOPS = 20e9  # a second and core, of small models; only for whether a calibration is worth its minute
-LONG_SECONDS = 240.0
+LONG_SECONDS = 600.0
 
 def run_study(
     study: Study,
