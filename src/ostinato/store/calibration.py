@@ -53,7 +53,7 @@ def read_calibration(cache: Path, key: Mapping[str, Any]) -> tuple[Calibration |
             str(content["device"]), int(content["cores"]), str(content["made"]), tuple(_pace(pace) for pace in content["paces"]),
             tuple(CompiledProbe(int(one["width"]), float(one["ratio"]), float(one["seconds"])) for one in content["compiled"]),
         ), None  # fmt: skip
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None, None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"{path} is ignored ({error or type(error).__name__}); `ostinato calibrate` writes it anew"
