@@ -95,17 +95,18 @@ def _all(attend, q: Tensor, k: Tensor, v: Tensor, dy: Tensor) -> tuple[Tensor, .
 
 
 def test_chosen_where_it_is_faster():
-    """On a CPU, from heads of 32 and contexts of 256 on; beside plain causal attention up to 768; never with documents."""
+    """On a CPU from contexts of 256 on: windows from heads of 32 on, plain attention from 64 on and up to 768; never with documents."""
 
-    def chosen(length: int, window: int | None, head_dim: int = 32, **others) -> str:
+    def chosen(length: int, window: int | None, head_dim: int, **others) -> str:
         made = {"device": torch.device("cpu"), "dtype": torch.float32} | others
         return Masks("auto", queries=length, head_dim=head_dim, **made).choose(window, length)
 
-    assert [chosen(length, None) for length in (128, 256, 768, 1024)] == ["causal", "blocks", "blocks", "causal"]
-    assert [chosen(length, 100) for length in (128, 256, 1024)] == ["masked", "blocks", "blocks"]
-    assert chosen(256, None, 16) == "causal" and chosen(256, None, dtype=torch.bfloat16) == "causal"
-    assert chosen(256, None, documents_BT=torch.zeros(1, 256, dtype=torch.int64)) == "masked"
-    assert chosen(256, 100, device=torch.device("cuda")) == "flex"
+    assert [chosen(length, None, 64) for length in (128, 256, 768, 1024)] == ["causal", "blocks", "blocks", "causal"]
+    assert [chosen(length, 100, 32) for length in (128, 256, 1024)] == ["masked", "blocks", "blocks"]
+    assert chosen(256, None, 32) == "causal" and chosen(256, 100, 16) == "masked"
+    assert chosen(256, None, 64, dtype=torch.bfloat16) == "causal" and chosen(256, None, 32, alibi=4) == "blocks"
+    assert chosen(256, None, 64, documents_BT=torch.zeros(1, 256, dtype=torch.int64)) == "masked"
+    assert chosen(256, 100, 64, device=torch.device("cuda")) == "flex"
 
 
 def test_documents_are_refused():

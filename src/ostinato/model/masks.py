@@ -15,8 +15,9 @@ Four backends, all exact:
     blocks  blocks of queries against the keys that they can see (blocks.py). No documents, no cache.
     masked  the same function with an additive mask, built once and shared by all applications with the same window.
     flex    torch's flex_attention, compiled on CUDA: skips the blocks that a mask empties. Whole forwards only, no cache.
-`auto` takes, on a CPU, blocks where they are faster (heads of 32 and more, 256 positions and more, and beside causal not more than 768:
-docs/decisions/0134); then causal where nothing else is asked, flex for the rest on CUDA, masked for the rest elsewhere.
+`auto` takes, on a CPU, blocks where they are faster (256 positions and more; with windows or ALiBi heads of 32 and more; else heads of 64
+and more and at most 768 positions: docs/decisions/0134); then causal where nothing else is asked, flex for the rest on CUDA, masked for
+the rest elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from ostinato.model.positions import alibi_slopes
 
 Backend = Literal["auto", "causal", "blocks", "masked", "flex"]
 FLEX_LEAST_HEAD_DIM = 16  # the compiled kernels' smallest
-BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS = 32, 256, 768
+BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS_CAUSAL = 256, 768
+BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_HEAD_DIM_CAUSAL = 32, 64
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,11 @@ class Masks:
         return "masked" if not square else self.backend
 
     def _blocks_are_faster(self, keys: int, plain: bool) -> bool:
-        known = self.device.type == "cpu" and self.dtype in (torch.float32, torch.float64) and self.documents_BT is None
-        return known and self.head_dim >= BLOCKS_LEAST_HEAD_DIM and keys >= BLOCKS_LEAST_KEYS and not (plain and keys > BLOCKS_MOST_KEYS)
+        if self.device.type != "cpu" or self.dtype not in (torch.float32, torch.float64) or self.documents_BT is not None:
+            return False
+        if plain:
+            return self.head_dim >= BLOCKS_LEAST_HEAD_DIM_CAUSAL and BLOCKS_LEAST_KEYS <= keys <= BLOCKS_MOST_KEYS_CAUSAL
+        return self.head_dim >= BLOCKS_LEAST_HEAD_DIM and keys >= BLOCKS_LEAST_KEYS
 
     def _make(self, window: int | None, keys: int) -> Mask:
         backend = self.choose(window, keys)
