@@ -75,7 +75,7 @@ def application_bytes(model: Model, application: Application, context: int, dtyp
     products, exact = 0, model.d_model if model.application_scalars else 0
     for sublayer in application.sublayers:
         products += model.d_model
-        exact += model.d_model * (2 if model.norm.weight else 1) + 1
+        exact += model.d_model + 1
         if sublayer == "mlp":
             products += model_hidden(model) * (4 if model.mlp.kind == "swiglu" else 2)
         else:
@@ -85,7 +85,7 @@ def application_bytes(model: Model, application: Application, context: int, dtyp
         if model.inject == "linear" and application.index in group.begins:
             products += 2 * model.d_model  # [e; h]
         if model.pass_norm and application.index in group.ends:
-            exact += model.d_model * (2 if model.norm.weight else 1) + 1
+            exact += model.d_model + 1
     return BYTES[dtype] * products + FLOAT32 * exact
 
 
@@ -93,7 +93,7 @@ def _gqa_kept(model: Model, layer: int) -> tuple[int, int]:
     """q, k, v, the output, its gate and the gated output, a gated value embedding in the dtype of products; QK norm and the log-sum-exp of
     every query in float32."""
     queries, keys = model.heads * head_dim(model), kv_heads(model) * head_dim(model)
-    normed = {"none": 0, "plain": 1, "weight": 2}[model.qk_norm] * (queries + keys)
+    normed = 0 if model.qk_norm == "none" else queries + keys
     value = keys + 2 * kv_heads(model) if has_value_table(model, layer) else 0
     gated = {"none": 0, "head": model.heads + queries, "channel": 2 * queries}[model.attn_gate]
     return 2 * (queries + keys) + value + gated, normed + model.heads
@@ -103,19 +103,19 @@ def _gdn_kept(model: Model, context: int) -> tuple[int, int]:
     """In the dtype of products six projections, the convolved q, k, v before SiLU, SiLU of the gate, the input of the output projection.
 
     In float32, over whole chunks of C: normed q and k, the corrections, three C x C matrices a chunk and one state, in the chunked form
-    (model/delta.py); over tokens what the decay and β are made of, and the output before, within and after its norm.
+    (model/delta.py); over tokens what the decay and β are made of, and the output before and after its norm.
     """
     heads, size = model.heads, head_dim(model)
     inner, chunk = heads * size, min(DELTA_CHUNK, context)
     chunks = -(-context // chunk)
     in_chunks = 3 * inner + 3 * chunk * heads + 5 * heads
-    exact = (chunks * chunk * in_chunks + (chunks + 1) * inner * size) // context + 3 * inner + 4 * heads
+    exact = (chunks * chunk * in_chunks + (chunks + 1) * inner * size) // context + 2 * inner + 4 * heads
     return 4 * inner + 2 * heads + 3 * inner + inner + inner, exact
 
 
 def ends_bytes(model: Model) -> int:
     """Bytes a token outside the applications that the backward pass needs: embedding and final norm, tokens and targets."""
-    streams = 1 + (2 if model.norm.weight else 1) + (1 if model.embedding_norm else 0)
+    streams = 2 + model.embedding_norm
     return FLOAT32 * streams * model.d_model + 2 * TOKEN
 
 
