@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ostinato.errors import OstinatoError
+from ostinato.ledger import memory
 from ostinato.model import head
 from ostinato.model.head import choose_head, nats
 
@@ -45,7 +46,8 @@ def close(found, expected, tolerance):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setitem(head.CHUNK, "cpu", 7)
+    monkeypatch.setattr(memory, "HEAD_LOGITS", 0)
+    monkeypatch.setitem(head.LEAST, "cpu", 7)
 
 
 @settings(max_examples=150, deadline=None)
@@ -56,7 +58,7 @@ def test_chunks_are_the_logits_at_once(dtype, tolerance, case):
     x, weight, targets = made(**case, dtype=dtype)
     upstream = None if uniform else torch.linspace(-1, 2, len(x), dtype=torch.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(head.CHUNK, "cpu", chunk)
+        patch.setitem(head.LEAST, "cpu", chunk)
         found = outcome(x, weight, targets, "chunked", softcap, upstream=upstream)
     expected = outcome(x, weight, targets, "full", softcap, upstream=upstream)
     close(found, expected, tolerance * max(1.0, case["scale"]))

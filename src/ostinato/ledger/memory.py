@@ -29,8 +29,8 @@ FLOAT32 = 4
 TOKEN = 8
 DELTA_CHUNK = 32
 """Tokens of a chunk of the gated delta rule, in model/delta.py."""
-HEAD_CHUNK = 512
-"""Tokens whose logits there are at once, on a CPU at most; decision 0130."""
+HEAD_LOGITS, HEAD_LEAST = 2**24, 512
+"""Logits that there are at once, and of how many tokens at least on a CPU; decision 0130."""
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -119,16 +119,21 @@ def ends_bytes(model: Model) -> int:
     return FLOAT32 * streams * model.d_model + 2 * TOKEN
 
 
+def head_chunk(tokens: int, vocab: int, least: int = HEAD_LEAST) -> int:
+    """Tokens of a chunk in which the head's loss and gradient are formed: all but the last chunk have as many."""
+    most = max(least, HEAD_LOGITS // vocab)
+    return -(-tokens // max(1, -(-tokens // most)))
+
+
 def head_bytes(model: Model, vocab: int, tokens: int, dtype: str) -> int:
     """Bytes beside that while loss and gradient are formed: the stream's gradient, and a chunk's logits, which become their gradient.
 
-    The gradient of the head's weight is among the gradients. A GPU takes longer chunks (model/head.py): this is what a CPU needs.
+    The gradient of the head's weight is among the gradients. A GPU's chunks have more tokens (model/head.py): this is what a CPU needs.
     """
-    chunks = -(-tokens // HEAD_CHUNK)
     room, weight = FLOAT32 * (2 if model.softcap else 1), 0
     if dtype != "float32":
         room, weight = room + 2 * BYTES[dtype], 2 * BYTES[dtype]  # of z and dz; of the weight and what a chunk adds to its gradient
-    return FLOAT32 * model.d_model * tokens + vocab * (room * -(-tokens // chunks) + weight * model.d_model)
+    return FLOAT32 * model.d_model * tokens + vocab * (room * head_chunk(tokens, vocab) + weight * model.d_model)
 
 
 def cast_bytes(used: Iterable[ParameterRow], dtype: str) -> int:
