@@ -15,10 +15,12 @@ from ostinato.model.decoder import build
 from ostinato.study import records
 from ostinato.study.derive import optimizer_groups
 from ostinato.study.families import with_family
+from ostinato.train import muon as muon_module
 from ostinato.train import schedules
 from ostinato.train.groups import Group, assign
+from ostinato.train.muon import Muon
 from ostinato.train.optimizers import Optimizers
-from ostinato.train.polar import COEFFICIENTS, polar
+from ostinato.train.polar import COEFFICIENTS, gram, plain, polar
 from ostinato.train.schedules import Settings
 from ostinato.train.step import MicroBatch, accumulate
 
@@ -286,3 +288,40 @@ def test_three_steps_of_the_published_loop2_recipe_group_by_group():
                 twin = naive_adamw(before[name], seen[name], one, at)
             np.testing.assert_allclose(after[name], twin, rtol=1e-9, atol=1e-11, err_msg=f"{one.role}: {name}")
             assert name.endswith("gate.weight") or np.abs(after[name] - before[name]).max() > 1e-6, name
+
+
+def spectrum(rows: int, columns: int, values: torch.Tensor) -> torch.Tensor:
+    """A stack of one matrix, float64, with these singular values."""
+    draw = torch.Generator().manual_seed(1)
+    sides = [torch.linalg.qr(torch.randn(n, len(values), generator=draw, dtype=torch.float64))[0] for n in (rows, columns)]
+    return ((sides[0] * values) @ sides[1].mT)[None]
+
+
+@pytest.mark.parametrize("shape", [(48, 130), (130, 48), (256, 400), (400, 257), (256, 256)])
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_both_forms_of_the_polar_iteration_are_the_same_polynomials(shape, steps):
+    """In float64 to rounding, whatever the panels; in float32 the gram form is as near to that as the plain form is."""
+    number = torch.arange(1, min(shape) + 1, dtype=torch.float64)
+    for values in (number**-1, 10 ** (-6 * number / len(number)), torch.where(number < 9, 1.0, 1e-4)):
+        matrix = spectrum(*shape, values)
+        exact = torch.from_numpy(naive_polar(matrix[0].numpy(), steps))
+        scaled = matrix / (1.02 * matrix.norm() + 1e-6)
+        for form in (gram, plain):
+            assert (form(scaled, steps)[0] - exact).norm() < 1e-8 * exact.norm()
+        off = [((form(scaled.float(), steps)[0].double() - exact).norm() / exact.norm()).item() for form in (gram, plain)]
+        assert off[0] < max(1e-5, 4 * off[1])
+
+
+def test_a_stack_in_parts_moves_every_matrix_as_it_would_alone(monkeypatch):
+    monkeypatch.setattr(muon_module, "CACHED", 3 * 6 * 4)
+    weights = [torch.nn.Parameter(torch.randn(6, 4, generator=torch.Generator().manual_seed(seed))) for seed in range(7)]
+    alone = [torch.nn.Parameter(weight.detach().clone()) for weight in weights]
+    for weight, twin in zip(weights, alone, strict=True):
+        weight.grad = twin.grad = torch.randn(6, 4, generator=torch.Generator().manual_seed(len(alone)))
+    group = Group("matrix", "muon", 0.02, (0.0, 0.0), 0.0, 0.1, tuple("abcdefg"), tuple(weights))
+    optimizer = Muon([group], records.Muon())
+    assert sorted(len(stack.names) for stack in optimizer.stacks) == [2, 2, 3]
+    optimizer.step(1.0, 0.95, 1.0)
+    for name, weight, twin in zip("abcdefg", weights, alone, strict=True):
+        Muon([Group("matrix", "muon", 0.02, (0.0, 0.0), 0.0, 0.1, (name,), (twin,))], records.Muon()).step(1.0, 0.95, 1.0)
+        torch.testing.assert_close(weight, twin, rtol=1e-6, atol=1e-7)

@@ -5,7 +5,8 @@ momentum, Polar Express, a second moment per row or column (as in NorMuon, arXiv
 update, a rate scaled by sqrt(max(1, rows / columns)), and decoupled weight decay where the update and the weight agree
 in sign (arXiv 2510.12402).
 
-Matrices of one shape, rate and decay are updated as one stack: at width 64 the cost of a step is calls, not arithmetic.
+Matrices of one shape, rate and decay are updated in stacks: at width 64 the cost of a step is calls, not arithmetic. On a CPU a
+stack is no larger than what stays in its cache.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ostinato.study import records
 from ostinato.train.groups import Group
 from ostinato.train.polar import polar
 
+CACHED = 1 << 20  # numbers of a stack on a CPU, which a step reads and writes some twenty times
 SMALLEST = 1e-10  # of a second moment and of a norm that is divided by
 
 
@@ -52,8 +54,9 @@ class Muon:
                 key = (tuple(weight.shape), group.lr, group.weight_decay)
                 together.setdefault(key, []).append((name, weight))
         self.stacks = [
-            _stack(shape, lr, weight_decay, members, settings.second_moment is not None)
+            _stack(shape, lr, weight_decay, part, settings.second_moment is not None)
             for (shape, lr, weight_decay), members in together.items()
+            for part in _parts(members)
         ]
 
     @torch.no_grad()
@@ -113,6 +116,14 @@ def normalised(update: Tensor, second: Tensor, beta: float) -> Tensor:
     before = mean_square.sum(dim=(-2, -1), keepdim=True).mul(length).sqrt()
     after = mean_square.mul(scale.square()).sum(dim=(-2, -1), keepdim=True).mul(length).sqrt()
     return update.mul_(scale * (before / after.clamp_min(SMALLEST)))
+
+
+def _parts(members: list[tuple[str, Parameter]]) -> list[list[tuple[str, Parameter]]]:
+    """The members of a stack, in stacks that fit a CPU's cache; on a GPU in one."""
+    weight = members[0][1]
+    most = len(members) if weight.is_cuda else max(1, CACHED // weight.numel())
+    count = -(-len(members) // most)
+    return [members[number::count] for number in range(count)]
 
 
 def _stack(shape: tuple[int, int], lr: float, weight_decay: float, members: list[tuple[str, Parameter]], normalise: bool) -> Stack:
