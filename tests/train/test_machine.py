@@ -90,3 +90,11 @@ def test_attention_is_named_by_window(make_trainer, small_arm):
     trainer = make_trainer(small_arm(model={"layers": 2, "windows": {"pattern": "SL", "short": 4}}))
     assert attention(trainer.decoder, 16, False) == "masked for windows of 4, causal for the whole context"
     assert attention(trainer.decoder, 16, True) == "masked"
+
+
+@pytest.mark.parametrize(("dtype", "amx", "told"), [("bfloat16", False, True), ("bfloat16", True, False), ("float32", False, False)])
+def test_the_line_says_what_bfloat16_costs_on_a_cpu(make_trainer, monkeypatch, dtype, amx, told):
+    monkeypatch.setattr("ostinato.train.machine._has_amx", lambda: amx)
+    trainer = make_trainer()
+    line = choose("cpu", dtype, 1, False).line(trainer.decoder, 16, False, trainer.optimizers.kernels)
+    assert ("this CPU has no AMX" in line) is told

@@ -24,6 +24,7 @@ from ostinato.model.head import choose_head
 from ostinato.model.masks import Masks
 from ostinato.store.environment import DEVICES, no_compiler
 from ostinato.study.derive import head_dim
+from ostinato.train import heap
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Machine:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """Threads and determinism as chosen, and as before afterwards."""
+        """Threads, determinism and memory that is kept between steps as chosen, and as before afterwards."""
         threads, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
         fill = torch.utils.deterministic.fill_uninitialized_memory
         torch.set_num_threads(self.threads)
@@ -55,7 +56,8 @@ class Machine:
         torch.set_deterministic_debug_mode("error" if self.deterministic else "default")
         torch.utils.deterministic.fill_uninitialized_memory = False  # it would write every buffer twice
         try:
-            yield
+            with heap.kept():
+                yield
         finally:
             torch.set_num_threads(threads)
             torch.set_deterministic_debug_mode(mode)
@@ -67,7 +69,9 @@ class Machine:
         repeats = "bit for bit repeatable" if self.deterministic else f"repeatable up to rounding ({unrepeatable(decoder, self.compiled)})"
         compiled = ", compiled" if self.compiled else ""
         head, why = choose_head("auto", decoder.embedding.weight.device, decoder.product_dtype)
-        return (f"{self.device} ({name}), products in {self.dtype}{compiled}; {mixers(decoder, context, document_mask)}; "
+        slow = self.dtype == "bfloat16" and self.device.type == "cpu" and not _has_amx()
+        cost = " (which costs many times float32 here: this CPU has no AMX)" if slow else ""
+        return (f"{self.device} ({name}), products in {self.dtype}{cost}{compiled}; {mixers(decoder, context, document_mask)}; "
                 f"head {head} ({why}); {kernels}; {repeats}")  # fmt: skip
 
 
@@ -87,6 +91,11 @@ def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Mach
         raise TrainingError(f"compilation on a CPU without {missing}", "torch makes C++ of a model, and a program of that",
                             "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
     return Machine(torch.device(found), dtype, threads or torch.get_num_threads(), compiled)
+
+
+def _has_amx() -> bool:
+    """Whether this CPU multiplies matrices of bfloat16 by itself; without, they cost 9 to 12 times those of float32."""
+    return getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
 
 
 def mixers(decoder: Decoder, context: int, document_mask: bool) -> str:
