@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ostinato.launch import Outcome
     from ostinato.launch.calibrate import Calibrated
-    from ostinato.ledger.seconds import Calibration
     from ostinato.measure.check import Check
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
@@ -100,11 +99,12 @@ class Study:
         return asked_arms(self.record.arms, [name])[0]
 
     def plan(self) -> PlanSheet:
-        """What every arm costs, what is matched and what could confound the comparison."""
+        """What every arm costs, what is matched, what could confound the comparison; seconds, once this machine is calibrated."""
         from ostinato.ledger.plan import plan
         from ostinato.report.plan import PlanSheet
+        from ostinato.store.calibration import found_calibration
 
-        return PlanSheet(plan(self.record, calibration()))
+        return PlanSheet(plan(self.record, found_calibration()))
 
     def draw(self, arms: Iterable[str] | None = None) -> Drawings:
         """The schedules drawn, by arm: a dictionary that shows itself."""
@@ -148,13 +148,6 @@ class Study:
         from ostinato.report import write_report
 
         return write_report(self.record, self.store, Path(out) if out else None)
-
-
-def calibration(device: str = "auto") -> Calibration | None:
-    """What is known of this machine's speed (None: it is not calibrated); a file that is of no use is logged."""
-    from ostinato.store.calibration import found_calibration
-
-    return found_calibration(device)
 
 
 def calibrate(device: str = "auto", compiled: bool = False, console: Console | None = None) -> Calibrated:
