@@ -157,8 +157,8 @@ def memory(
 ) -> dict[str, int]:
     """Bytes of training by what they are for: weights, gradients, optimizer, activations, activations_checkpointed.
 
-    used: the tensors of every application.  Activations are those of one micro-batch; checkpointed, the input of every application and
-    all of the largest one.
+    used: the tensors of every application.  Activations are those of one micro-batch; checkpointed, the input of all but one
+    application and all of the largest one.
     """
     size = FLOAT32 * sum(row.size for row in rows)
     tokens, dtype = micro_batch_tokens(recipe), recipe.dtype
@@ -173,7 +173,7 @@ def memory(
         "gradients": size,
         "optimizer": optimizer_bytes(rows, recipe, model),
         "activations": ends + sum(kept),
-        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * (len(applications) + groups) + max(kept),
+        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * (len(applications) - 1 + groups) + max(kept),
     }
 
 

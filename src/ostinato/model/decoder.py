@@ -97,7 +97,7 @@ class Decoder(nn.Module):
     bos: what an empty prompt begins with.  compute_dtype: of the products (None: that of the weights).
     backend: of attention, see masks.py.  delta_backend: of the gated delta rule, see delta_rule.py.
     compiled: train through torch.compile, one graph a kind of application and one for the head, see compiled.py.
-    activation_checkpointing: keep only the input of every application for the backward pass; results do not change.
+    activation_checkpointing: keep only the input of every application but the last for the backward pass; results do not change.
     Raises OstinatoError for a shape that cannot run.
     """
 
@@ -175,13 +175,14 @@ class Decoder(nn.Module):
         scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
         side = Side(tokens_BT, x0_BTD, *sight, self.product_dtype)
         fla = "gdn" in self.model.layers and self._delta(tokens_BT.device)[0] == "fla"  # its function refuses to be traced
+        checkpointing = self.activation_checkpointing and torch.is_grad_enabled()
         for application, parts in zip(self.applications, self.parts, strict=True):
             if (group := self.enters.get(application.index)) is not None:
                 e_BTD, x_BTD = x_BTD, noise[group] if self.draws else _view(x_BTD)
             scale, slot = scales[application.index] if scales else None, cache and cache.slots.get(application.index)
             whole = not (fla and isinstance(parts.attn, GatedDeltaNet))
             one = partial(self._compile(apply, parts.kind, whole), parts, side, scale, slot, e_BTD)
-            if self.activation_checkpointing and torch.is_grad_enabled():
+            if checkpointing and parts is not self.parts[-1]:  # the last would be computed again at once
                 x_BTD = checkpoint(one, x_BTD, use_reentrant=False, preserve_rng_state=False)
             else:
                 x_BTD = one(x_BTD)
