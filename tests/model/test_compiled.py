@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from ostinato.errors import TrainingError
+from ostinato.model.compiled import code_folder
 from ostinato.model.noise import row_keys
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning", "ignore:The .grad attribute",
@@ -15,15 +17,14 @@ ROWS = torch.arange(24).view(2, 12) % 11
 DOCUMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2], [0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2]])
 LOOP2 = {"family": "loop2", "layers": 3, "windows": {"pattern": "SSL", "short": 5}, "bigram_table": 9, "schedule": "1..3 1..3:attn"}
 TWICE = {"schedule": "(1..2)x3"}
-MODELS = {  # keys, documents, kinds of application
-    "llama": ({"layers": 4}, None, 1),
-    "documents": ({"layers": 3, "kv_heads": 1, "qk_norm": "weight"}, DOCUMENTS, 1),
-    "alibi, gates, ties": ({"layers": 3, "positions": "alibi", "attn_gate": "channel", "tie": {"2": "1"}}, None, 1),
-    "loop2": (LOOP2, None, 6),
-    "add": ({**TWICE, "inject": "add", "attn_gate": "head"}, DOCUMENTS, 2),
-    "linear, noise": ({**TWICE, "inject": "linear", "h0": "noise", "pass_norm": True}, None, 3),
-    "gated delta": ({"layers": ("gdn", "gdn", "gqa", "gdn")}, None, 2),
-    "gated delta, documents": ({"layers": ("gdn", "gdn", "gqa"), "schedule": "1..3 1..3"}, DOCUMENTS, 2),
+MODELS = {  # keys, documents, activation checkpointing, kinds of application
+    "llama": ({"layers": 4}, None, False, 1),
+    "documents": ({"layers": 3, "kv_heads": 1, "qk_norm": "weight"}, DOCUMENTS, True, 1),
+    "alibi, gates, ties": ({"layers": 3, "positions": "alibi", "attn_gate": "channel", "tie": {"2": "1"}}, None, False, 1),
+    "loop2": (LOOP2, None, True, 6),
+    "add": ({**TWICE, "inject": "add", "attn_gate": "head"}, DOCUMENTS, False, 2),
+    "linear, noise": ({**TWICE, "inject": "linear", "h0": "noise", "pass_norm": True}, None, True, 3),
+    "gated delta, documents": ({"layers": ("gdn", "gdn", "gqa"), "schedule": "1..3 1..3"}, DOCUMENTS, False, 2),
 }
 
 
@@ -36,18 +37,74 @@ def outcome(decoder, documents, rows=ROWS):
     return [loss.detach(), *(parameter.grad for parameter in decoder.parameters())]
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.fixture
+def compiled(small_model, small_decoder):
+    """compiled(keys, checkpointing=False) -> the compiled decoder, and its counter, whose `graphs()` are those traced so far."""
+
+    def make(keys, checkpointing=False):
+        decoder = small_decoder(small_model(**keys), context=12, compiled=True)
+        decoder.activation_checkpointing = checkpointing
+        decoder.compiled.backend = counter = CompileCounterWithBackend("aot_eager")
+        counter.traced = lambda: sum(len(graph.graph.nodes) > 0 for graph in counter.graphs)  # torch may make an empty one first
+        return decoder, counter
+
+    return make
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_the_same_function_in_one_graph_a_kind(small_model, small_decoder, name, checkpointing):
+def test_the_same_function_in_one_graph_a_kind(small_model, small_decoder, compiled, name):
     """Traced and differentiated by torch's compiler without a break, but not made into machine code, which takes seconds a graph."""
-    keys, documents, kinds = MODELS[name]
-    plain, compiled = (small_decoder(small_model(**keys), context=12, compiled=compiled) for compiled in (False, True))
-    compiled.compiled.backend = counter = CompileCounterWithBackend("aot_eager")
-    compiled.activation_checkpointing = checkpointing
+    keys, documents, checkpointing, kinds = MODELS[name]
+    plain, (decoder, counter) = small_decoder(small_model(**keys), context=12), compiled(keys, checkpointing)
     expected = outcome(plain, documents)
     for _ in range(2):
-        torch.testing.assert_close(outcome(compiled, documents), expected, rtol=1e-9, atol=1e-9)
-    outcome(compiled, None if documents is None else documents.roll(3, 1))
-    assert len({parts.kind for parts in compiled.parts}) == kinds
-    assert sum(len(graph.graph.nodes) > 0 for graph in counter.graphs) == kinds + 1  # torch may make an empty one first
-    assert [name for name, _ in compiled.named_parameters()] == [name for name, _ in plain.named_parameters()]
+        torch.testing.assert_close(outcome(decoder, documents), expected, rtol=1e-9, atol=1e-9)
+    outcome(decoder, None if documents is None else documents.roll(3, 1))
+    assert len({parts.kind for parts in decoder.parts}) == kinds
+    assert counter.traced() == kinds + 1
+    assert [name for name, _ in decoder.named_parameters()] == [name for name, _ in plain.named_parameters()]
+
+
+def test_every_shape_once_and_measuring_never(compiled, small_model, small_decoder):
+    keys = {"schedule": "1..2 1..2"}
+    decoder, counter = compiled(keys)
+    plain = small_decoder(small_model(**keys), context=12)
+    with torch.no_grad():
+        assert torch.equal(decoder.losses(ROWS, ROWS), plain.losses(ROWS, ROWS))
+    assert counter.traced() == 0
+    for rows, graphs in ((ROWS, 2), (ROWS[:1], 4), (ROWS, 4), (ROWS[:1], 4), (ROWS[:, :9], 6)):
+        torch.testing.assert_close(outcome(decoder, None, rows), outcome(plain, None, rows), rtol=1e-9, atol=1e-9)
+        assert counter.traced() == graphs
+
+
+def test_more_shapes_than_torch_tries_in_turn(compiled):
+    decoder, counter = compiled({"layers": 1})
+    for length in range(2, 13):
+        outcome(decoder, None, ROWS[:1, :length])
+    assert counter.traced() == 11 * 2
+
+
+def test_a_model_that_cannot_be_compiled(compiled):
+    """An error that says what to do; but want of memory is one for the caller, who then takes fewer rows."""
+    decoder, _ = compiled({"layers": 1})
+
+    def broken(graph, inputs):
+        raise said
+
+    decoder.compiled.backend, said = broken, ValueError("no such instruction")
+    with pytest.raises(TrainingError, match=r"could not be compiled: .*no such instruction[\s\S]*--no-compile"):
+        outcome(decoder, None)
+    said = RuntimeError("CUDA out of memory")
+    with pytest.raises(RuntimeError, match="out of memory") as caught:
+        outcome(decoder, None)
+    assert not isinstance(caught.value, TrainingError)
+
+
+def test_code_of_another_torch_or_processor_is_another_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("OSTINATO_CACHE", str(tmp_path))
+    here = code_folder()
+    assert here == code_folder() and here.parent == tmp_path / "compiled" and torch.__version__ in here.name
+    monkeypatch.setattr("ostinato.model.compiled.cpu_model", lambda: "another one")
+    other = code_folder()
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    assert len({here, other, code_folder()}) == 3

@@ -28,9 +28,6 @@ from ostinato.errors import TrainingError
 from ostinato.files import default_cache
 from ostinato.store.environment import cpu_model
 
-OPTIONS: dict[str, dict[str, Any]] = {"cpu": {}, "cuda": {}}
-"""Of Inductor, by type of device; decision 0139 has those that were tried."""
-
 
 class Compiled:
     """The compiled functions of one decoder, made when first called.  backend: of torch.compile.
@@ -53,10 +50,9 @@ class Compiled:
         key = function, kind, tuple(part.shape for part in given if isinstance(part, Tensor))
         if made := self.functions.get(key):
             return made(*given)
-        device = next(part.device.type for part in given if isinstance(part, Tensor))
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_folder()))
-        options = OPTIONS.get(device) if self.backend == "inductor" else None
-        made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False, options=options)
+        if self.backend == "inductor":
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_folder()))
+        made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False)
         try:
             with _backward_now():
                 found = made(*given)
@@ -92,6 +88,6 @@ def _explained(error: Exception) -> Exception:
 
     if not isinstance(error, TorchDynamoException) or "memory" in str(error):  # for want of memory the caller takes fewer rows
         return error
-    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    said = " ".join([line.strip() for line in str(error).splitlines() if line.strip()][:2]) or type(error).__name__
     return TrainingError(f"the model could not be compiled: {said}", "what is asked to be compiled is not run in another way",
-                         f"give --no-compile; or delete {os.environ['TORCHINDUCTOR_CACHE_DIR']}, if its files are damaged")  # fmt: skip
+                         f"give --no-compile; or delete {code_folder()}, if its files are damaged")  # fmt: skip
