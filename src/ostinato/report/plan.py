@@ -107,7 +107,8 @@ def _memory(memory: dict[str, int]) -> str:
 def always_equal(plan: Plan) -> list[str]:
     """The axes that are equal in every arm."""
     names = [axis.name for one in plan.comparisons.values() for axis in one.axes]
-    return [name for name in dict.fromkeys(names) if all(name in one.equal for one in plan.comparisons.values())]
+    equal = [set(one.equal) for one in plan.comparisons.values()]
+    return [name for name in dict.fromkeys(names) if all(name in axes for axes in equal)]
 
 
 def also_equal(plan: Plan) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ Two forms of one iteration, X <- (a I + b A + c A A) X with A = X X', the shorte
 plain   every step multiplies X.
 gram    two steps at a time: the first changes A alone, A <- P A P with P = a I + b A + c A A, then X is multiplied by both P at once.
         A squares what is small, which float32 would lose over five steps, and does not over two, as a pair makes the small ones
-        grow thirtyfold. For matrices 2.7 times as long as wide this saves a quarter of the operations.
+        grow thirtyfold. For matrices 2.7 times as long as wide this saves a fifth of the operations.
 
 All products but those with X are symmetric, being polynomials of A: only their upper panels are computed.
 """
