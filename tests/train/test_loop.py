@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from ostinato.errors import StoreError, TrainingError
+from ostinato.model.compiled import code_folder
+from ostinato.store.environment import no_compiler
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Checkpoints, Evaluate
 from ostinato.train import RunRequest, checkpoints, evaluation, session, train
@@ -100,6 +102,29 @@ def test_stopped_and_gone_on_equals_unbroken(run, small_arm):
     state, folder = run(small_arm(), "parts")
     assert state == "done"
     same_run(whole, folder)
+
+
+@pytest.mark.skipif(no_compiler() is not None, reason=f"needs {no_compiler()}")
+def test_compiled_it_goes_on_to_the_bit_with_the_code_on_disk(run, small_arm, monkeypatch, tmp_path):
+    """Compiled to machine code once; two more sessions find it in the cache folder. Losses are those of eager training."""
+    from torch._dynamo.utils import counters
+    from torch._inductor import config
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "put back at the end")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    monkeypatch.setenv("OSTINATO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(config.cpp, "vec_isa_ok", True)  # trying every instruction set takes eight seconds
+    _, eager = run(small_arm(), "eager")
+    counters.clear()
+    _, whole = run(small_arm(), "whole", compiled=True)
+    assert counters["aot_autograd"]["autograd_cache_saved"] == 2 and not counters["aot_autograd"]["autograd_cache_hit"]
+    assert list((tmp_path / "cache" / "compiled").iterdir()) == [code_folder()]
+    assert run(small_arm(), "parts", compiled=True, **after(7))[0] == "stopped"
+    state, parts = run(small_arm(), "parts", compiled=True)
+    assert state == "done" and counters["aot_autograd"]["autograd_cache_saved"] == 2 and counters["aot_autograd"]["autograd_cache_hit"] == 4
+    same_run(whole, parts)
+    assert [row["loss"] for row in steps(whole)] == pytest.approx([row["loss"] for row in steps(eager)], rel=1e-5)
+    assert [row["grad_norm"] for row in steps(whole)] == pytest.approx([row["grad_norm"] for row in steps(eager)], rel=1e-3)
 
 
 def test_stopped_before_the_first_step_saves_nothing(run, small_arm):

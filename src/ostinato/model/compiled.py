@@ -6,16 +6,18 @@ ones, as those of a smaller last micro-batch, are compiled as well. Every kind a
 what it compiled by code object, tries all of that in turn at every call, and gives up at eight.
 
 What was compiled stays in the cache folder, and the next process finds it there: OSTINATO_CACHE, or TORCHINDUCTOR_CACHE_DIR where that is
-set. Its name follows from torch's version and the processor: code for another one is never run. torch locks and renames its files, so any
-number of processes may compile at once.
+set. Its name follows from torch's version, the processor and the sources of this room: code for or of others is never run. torch locks and
+renames its files, so any number of processes may compile at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Hashable
+import warnings
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FunctionType
@@ -52,9 +54,9 @@ class Compiled:
             return made(*given)
         if self.backend == "inductor":
             os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_folder()))
-        made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False)
         try:
-            with _backward_now():
+            with _compiling():
+                made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False)
                 found = made(*given)
         except Exception as error:
             raise _explained(error) from error
@@ -63,9 +65,11 @@ class Compiled:
 
 
 def code_folder() -> Path:
-    """Where compiled code is kept, for this version of torch and this processor."""
-    machine = hashlib.sha256(f"{torch.__version__} {sys.version} {cpu_model()}".encode()).hexdigest()[:8]
-    return default_cache() / "compiled" / f"torch-{torch.__version__}-{machine}"
+    """Where code compiled of these very sources is kept, for this version of torch and this processor."""
+    digest = hashlib.sha256(f"{torch.__version__} {sys.version} {cpu_model()}".encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return default_cache() / "compiled" / f"torch-{torch.__version__}-{digest.hexdigest()[:8]}"
 
 
 def _copy(function: Callable) -> Callable:
@@ -75,11 +79,22 @@ def _copy(function: Callable) -> Callable:
     return copy
 
 
-def _backward_now() -> Any:
-    """The backward graph is compiled along with the forward graph, so that whatever fails fails here."""
-    from torch._functorch import config
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """What holds while code is made, whatever was imported and set before.
 
-    return config.patch(force_non_lazy_backward_lowering=True)
+    The backward graph is compiled along with the forward graph, so that what fails fails here, and our autograd Functions are kept on
+    disk as well. Inductor is told of deterministic algorithms: torch does so only where Inductor was imported before they were asked for.
+    Warnings are about torch's own code.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch._functorch import config as functorch
+        from torch._inductor import config as inductor
+
+        ours = functorch.patch(force_non_lazy_backward_lowering=True, autograd_cache_allow_custom_autograd_functions=True)
+        with ours, inductor.patch(deterministic=torch.are_deterministic_algorithms_enabled()):
+            yield
 
 
 def _explained(error: Exception) -> Exception:
