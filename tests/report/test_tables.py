@@ -96,6 +96,15 @@ def test_unknown_extents_are_not_numbers(study, monkeypatch, tmp_path):
     assert "epochs" not in [column.label for column in table.on_page().columns]
 
 
+def test_memory_is_that_of_the_recipe(study):
+    recipe = study.arms[0].recipe.model_copy(update={"activation_checkpointing": True})
+    planned = plan(study.model_copy(update={"arms": [arm.model_copy(update={"recipe": recipe}) for arm in study.arms]}))
+    labels = [column.label for column in cost_table(planned).columns]
+    for ledger, row in zip(planned.ledgers, cost_table(planned).rows, strict=True):
+        shown = dict(zip(labels, row.cells, strict=True))
+        assert shown["memory"].value == shown["with recomputing"].value == ledger.memory_total
+
+
 def test_long_names_and_markup_are_text():
     table = Table("t", "[bold]caption", (Column("arm", number=False), Column("n")), (Row((Cell("[red]x[/red]"), Cell("1"))),))
     text = printed(to_rich(table), 60)

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
         from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(Column("key", min_width=26, overflow="fold"), "values", "default", "what it is", box=None)
+        table = Table(Column("key", overflow="fold"), "values", "default", "what it is", box=None)
         for row in rows:
             table.add_row(*map(Text, row.values()))
         Console(highlight=False).print(table)

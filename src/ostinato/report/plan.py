@@ -49,7 +49,7 @@ def cost_table(plan: Plan) -> Table:
         Column("epochs", "passes over the training text", terminal=known, page=known, spare=7),
         Column("depth", "effective depth: length of the schedule in whole layers"),
         Column("layers", "unique layers: how many different layers run", spare=5),
-        Column("memory", "estimate for training: weights, gradients, optimizer, activations"),
+        Column("memory", "estimate for training: weights, gradients, optimizer, activations as the recipe keeps them"),
         Column("with recomputing", "the same when only the input of each application is kept", terminal=False),
         Column("cache a token", "bytes that generation keeps for a token, summed over applications", spare=6),
         Column("a run takes", "training and measuring, on this machine as it is calibrated", terminal=timed, page=timed),
@@ -80,7 +80,7 @@ def _costs(ledger: Ledger, base: Ledger) -> tuple[Cell, ...]:
         Cell(numbers.fixed(ledger.epochs, 2), ledger.epochs, _first_pass(ledger)),
         Cell(numbers.depth(ledger.effective_depth), ledger.effective_depth),
         Cell(str(ledger.unique_layers), ledger.unique_layers),
-        Cell(numbers.size(held + memory["activations"]), held + memory["activations"], _memory(memory)),
+        Cell(numbers.size(ledger.memory_total), ledger.memory_total, _memory(memory)),
         Cell(numbers.size(held + memory["activations_checkpointed"]), held + memory["activations_checkpointed"]),
         Cell(numbers.size(cache), cache, f"and {numbers.exact(ledger.cache_bytes_fixed)} bytes whatever the length"),
     )
