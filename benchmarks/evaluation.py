@@ -20,7 +20,7 @@ from ostinato.data import Targets
 from ostinato.measure import measure_losses
 from ostinato.model.decoder import build
 
-ROUNDS, PASSES = {"a": 8, "b": 4, "c": 4}, 2
+ROUNDS, PASSES = {"a": 6, "b": 3, "c": 3}, 2
 
 
 def windows(shape: Shape, counted: int) -> Targets:

@@ -119,6 +119,16 @@ def test_nothing_is_kept_without_gradient(monkeypatch):
     assert not nats(x.detach(), weight.detach(), targets, softcap=None, product_dtype=x.dtype).requires_grad
 
 
+def test_what_is_not_counted_is_not_computed(monkeypatch):
+    x, weight, targets = made(20, 6, 30, 0.3, 1)
+    rows, whole = [], head._chunks
+    monkeypatch.setattr(head, "_chunks", lambda x_ND, *rest: rows.append(len(x_ND)) or whole(x_ND, *rest))
+    nats(x, weight, targets, softcap=None, product_dtype=x.dtype).sum().backward()
+    with torch.no_grad():
+        nats(x, weight, targets, softcap=None, product_dtype=x.dtype)
+    assert rows == [int((targets >= 0).sum())] * 2 and rows[0] < 20
+
+
 def test_a_second_backward_pass_is_the_first(monkeypatch):
     """What was ready is given away: the second pass computes it again. A sum computes it once."""
     x, weight, targets = made(20, 6, 30, 0.3, 1)
