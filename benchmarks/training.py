@@ -19,6 +19,7 @@ from ostinato.ledger.inventory import inventory
 from ostinato.model.decoder import build
 from ostinato.study.derive import optimizer_groups
 from ostinato.study.records import Mlp, Model, Recipe
+from ostinato.train.crew import Crew
 from ostinato.train.groups import assign
 from ostinato.train.machine import choose
 from ostinato.train.optimizers import Optimizers
@@ -41,10 +42,11 @@ def ours(shape: Shape, tokens: Callable[[], tuple[Tensor, Tensor]], compiled: bo
     decoder = build(model, shape.vocab, shape.context, seed=1, compiled=compiled)
     roles = {row.name: row.role for row in inventory(model, shape.vocab, shape.context)}
     optimizers = Optimizers(assign(decoder, roles, optimizer_groups(recipe, model)), recipe.muon)
+    crew = Crew(torch.get_num_threads()) if torch.get_num_threads() > 1 else None
 
     def take() -> float:
         optimizers.clear_gradients()
-        loss = accumulate(decoder, [MicroBatch(*tokens())], optimizers.tensors)
+        loss = accumulate(decoder, [MicroBatch(*tokens())], optimizers.tensors, crew=crew)
         optimizers.step(Settings(rate=1.0, momentum=0.95, decay=1.0))
         return loss.loss
 

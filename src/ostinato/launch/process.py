@@ -22,8 +22,9 @@ from ostinato.store.environment import gpus
 from ostinato.study.records import Study
 
 ENDINGS = {DONE: "done", FAILED: "failed", STOPPED: "stopped", BUSY: "busy"}
-_KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
-"""glibc keeps what a step frees for the next one instead of giving it back to the system: 3% and more of a small step on a CPU."""
+_KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_ARENA_MAX": "1"}
+"""glibc keeps what a step frees for the next one instead of giving it back to the system: 3% and more of a small step on a CPU. It keeps it
+in one place for all threads; in places of their own, which glibc gives back whenever they are empty, it would keep nothing."""
 _LIBRARY_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 

@@ -47,12 +47,23 @@ class Peak:
         trainer, rows = self.trainer, self.trainer.rows_at_once
         trainer.optimizers.clear_gradients()  # a block from before is not seen when it is taken back
         before = held((*trainer.decoder.parameters(), *trainer.decoder.buffers(), *trainer.optimizers.state().values()))
-        record, most = allocated(trainer.step)
+        record, most = self._allocated()
         if trainer.rows_at_once != rows:
             self.taken -= 1
         elif most is not None:
             self._held(before + most)
         return record
+
+    def _allocated(self) -> tuple[StepRecord, int | None]:
+        """The profiler hears of one thread only: the parts of a crew are looked at one by one, and hold together what each of them holds."""
+        crew = self.trainer.crew
+        if crew is None or len(crew.places(self.trainer.rows_at_once)) == 1:
+            return allocated(self.trainer.step)
+        crew.look, crew.held = allocated, None
+        try:
+            return self.trainer.step(), crew.held
+        finally:
+            crew.look = None
 
     def _held(self, found: int) -> None:
         if found > self.bytes:

@@ -1,7 +1,8 @@
 """The gradient of one step: sums over all its tokens, then one division.
 
 The loss of a step is (sum of nats of every counted token of every micro-batch) / (counted tokens of the whole step),
-so how the step is cut changes memory and not the result. Nats are added in float64 and tokens counted in int64.
+so how the step is cut changes memory and not the result. Nats are added in float64 and tokens counted in int64. With several threads on
+a CPU a micro-batch is cut once more, and its parts are computed at once (crew.py).
 
 Every target of a row is trained on: rows are [B, T+1], inputs row[:-1], targets row[1:], BOS targets included, as in the
 published recipe. (Measuring leaves BOS out; that is another matter.)
@@ -20,6 +21,7 @@ from torch import Tensor
 from ostinato.data import document_ids
 from ostinato.errors import TrainingError
 from ostinato.measure.losses import Losses
+from ostinato.train.crew import Crew
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ class MicroBatch:
     def counted(self) -> int:
         """Targets that count; to find out waits for a GPU, unless they are known."""
         return int((self.targets_BT >= 0).sum()) if self.known is None else self.known
+
+    def part(self, rows: slice) -> MicroBatch:
+        """Some of its rows."""
+        documents = None if self.documents_BT is None else self.documents_BT[rows]
+        keys = None if self.keys_B2 is None else self.keys_B2[rows]
+        return MicroBatch(self.tokens_BT[rows], self.targets_BT[rows], documents, keys)
 
     def losses(self, model: Losses) -> Tensor:
         """Nats of every target, [B, T]."""
@@ -80,10 +88,10 @@ def _moved(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tensor],
-               meanwhile: Callable[[], None] | None = None) -> StepLoss:  # fmt: skip
+               meanwhile: Callable[[], None] | None = None, crew: Crew | None = None) -> StepLoss:  # fmt: skip
     """Add the gradient of the step's loss to `tensors` and return that loss. No optimizer is touched.
 
-    meanwhile: called when all work is queued, before the one place where a GPU is waited for.
+    meanwhile: called when all work is queued, before the one place where a GPU is waited for.  crew: threads that share each micro-batch.
     Raises TrainingError when nothing is counted, or when the loss or the gradient is not finite.
     """
     batches = list(batches)
@@ -93,9 +101,13 @@ def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tenso
                             "look at the batch: every target is marked as not counted")  # fmt: skip
     total: Tensor | None = None
     for batch in batches:
-        nats = batch.losses(model).sum(dtype=torch.float64)
-        (nats / counted).backward()
-        part = nats.detach()
+        places = crew.places(len(batch.tokens_BT)) if crew else []
+        if len(places) > 1:
+            part = _shared(model, batch, counted, tensors, crew, places)
+        else:
+            nats = batch.losses(model).sum(dtype=torch.float64)
+            (nats / counted).backward()
+            part = nats.detach()
         total = part if total is None else total + part
     norm = gradient_norm(tensors)
     if meanwhile is not None:
@@ -106,6 +118,24 @@ def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tenso
         raise TrainingError(what, "a run goes on only while loss and gradient are finite",
                             "lower the learning rate (recipe.lr), lengthen the warm-up, or set recipe.clip")  # fmt: skip
     return StepLoss(nats, counted, grad_norm)
+
+
+def _shared(model: Losses, batch: MicroBatch, counted: int, tensors: list[Tensor], crew: Crew, places: list[slice]) -> Tensor:
+    """The nats of a micro-batch whose parts are computed at once; their gradients are added in the order of the parts."""
+
+    def gradients(part: MicroBatch) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        nats = part.losses(model).sum(dtype=torch.float64)
+        return nats.detach(), torch.autograd.grad(nats / counted, tensors, allow_unused=True)
+
+    found = crew.map(gradients, [batch.part(rows) for rows in places])
+    for _, added in found:
+        kept = [(tensor, gradient) for tensor, gradient in zip(tensors, added, strict=True) if gradient is not None]
+        for tensor, gradient in kept:
+            if tensor.grad is None:
+                tensor.grad = gradient
+            else:
+                tensor.grad.add_(gradient)
+    return torch.stack([nats for nats, _ in found]).sum()
 
 
 @torch.no_grad()

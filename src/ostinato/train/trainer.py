@@ -18,6 +18,7 @@ from ostinato.study.derive import optimizer_groups, recipe_steps
 from ostinato.study.records import Arm
 from ostinato.train.batches import Batches
 from ostinato.train.checkpoints import Checkpoint
+from ostinato.train.crew import Crew
 from ostinato.train.groups import assign
 from ostinato.train.machine import Machine
 from ostinato.train.optimizers import Optimizers
@@ -61,6 +62,7 @@ class Trainer:
         self.restart()
         self.batches = Batches(self.plan, prepared.bos if arm.data.document_mask else None, self.decoder.draws, machine.device)
         self.rows = Rows(asked(arm), [(0, self.first_rows())])
+        self.crew = Crew(machine.threads) if machine.device.type == "cpu" and machine.threads > 1 else None
 
     def restart(self) -> None:
         """Back to the initial weights. Raises TrainingError when there is no memory for them."""
@@ -131,7 +133,7 @@ class Trainer:
         step = self.step_number
         try:
             return accumulate(self.decoder, self.batches.of(step, rows_at_once), self.optimizers.tensors,
-                              lambda: self.batches.ahead(step + 1, rows_at_once))  # fmt: skip
+                              lambda: self.batches.ahead(step + 1, rows_at_once), self.crew)  # fmt: skip
         except TrainingError as error:
             self.optimizers.clear_gradients()
             raise TrainingError(f"step {step + 1}: {error.what}", error.rule, error.fix) from None
