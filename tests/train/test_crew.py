@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ostinato.ledger import account
+from ostinato.model.compiled import Compiled
 from ostinato.model.decoder import build
 from ostinato.study.records import Model
 from ostinato.train.crew import Crew
@@ -79,6 +80,14 @@ def test_an_error_of_a_part_is_raised_when_all_have_ended_and_threads_are_as_bef
     with pytest.raises(RuntimeError, match="can't allocate"):
         Crew(2).map(work, [0, 1])
     assert sorted(ended) == [0, 1] and torch.get_num_threads() == before
+
+
+def test_threads_that_meet_the_same_kind_compile_it_once():
+    compiled = Compiled("aot_eager")
+    doubled = compiled.of(lambda x: x.sin() * 2, "doubled")
+    leaves = [torch.ones(3, requires_grad=True) for _ in range(2)]
+    found = Crew(2).map(doubled, leaves)
+    assert len(compiled.functions) == 1 and torch.equal(*found) and found[0].grad_fn is not None
 
 
 def test_the_peak_of_a_step_counts_all_parts(small_arm, small_text):

@@ -2,8 +2,9 @@
 
 A graph takes parameters, scalars, masks and angles as inputs: whatever number of layers and passes are of one kind, it is compiled once,
 and the compiler's time does not grow with depth (torch calls it regional compilation). It is bound to the shapes of its tensors; other
-ones, as those of a smaller last micro-batch, are compiled as well. Every kind and shape has a code object of its own, because torch keeps
-what it compiled by code object, tries all of that in turn at every call, and gives up at eight.
+ones, as those of a smaller last micro-batch, are compiled as well, and so are other numbers of threads. Each of these has a code object of
+its own, because torch keeps what it compiled by code object, tries all of that in turn at every call, and gives up at eight. One thread
+compiles at a time; the others find what it made.
 
 What was compiled stays in the cache folder, and the next process finds it there: OSTINATO_CACHE, or TORCHINDUCTOR_CACHE_DIR where that is
 set. Its name follows from torch's version, the processor and the sources of this room: code for or of others is never run. torch locks and
@@ -16,6 +17,8 @@ import contextlib
 import hashlib
 import os
 import sys
+import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
@@ -29,6 +32,8 @@ from torch import Tensor
 from ostinato.errors import TrainingError
 from ostinato.files import default_cache
 from ostinato.store.environment import cpu_model
+
+ALONE = threading.RLock()
 
 
 class Compiled:
@@ -49,11 +54,16 @@ class Compiled:
         return partial(self._call, function, kind, whole)
 
     def _call(self, function: Callable, kind: Hashable, whole: bool, *given: Any) -> Any:
-        key = function, kind, tuple(part.shape for part in given if isinstance(part, Tensor))
+        key = function, kind, torch.get_num_threads(), tuple(part.shape for part in given if isinstance(part, Tensor))
         if made := self.functions.get(key):
             return made(*given)
+        with ALONE:
+            made = self.functions.get(key)
+            return made(*given) if made else self._made(key, function, whole, given)
+
+    def _made(self, key: Hashable, function: Callable, whole: bool, given: tuple) -> Any:
         if self.backend == "inductor":
-            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_folder()))
+            _keep_code()
         try:
             with _compiling():
                 made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False)
@@ -70,6 +80,13 @@ def code_folder() -> Path:
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return default_cache() / "compiled" / f"torch-{torch.__version__}-{digest.hexdigest()[:8]}"
+
+
+def _keep_code() -> None:
+    """Have torch keep code in our folder, unless the user named another; torch itself writes its own choice into the variable."""
+    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
+    if not named or named.startswith(str(Path(tempfile.gettempdir()) / "torchinductor_")):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(code_folder())
 
 
 def _copy(function: Callable) -> Callable:

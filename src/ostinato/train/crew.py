@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -38,7 +39,7 @@ class Crew:
         if rows < self.threads or (rows % self.threads and rows < FAIR * self.threads):
             return [slice(0, rows)]
         cuts = [rows * part // self.threads for part in range(self.threads + 1)]
-        return [slice(first, last) for first, last in zip(cuts, cuts[1:], strict=False)]
+        return [slice(first, last) for first, last in pairwise(cuts)]
 
     def map(self, work: Callable[[Part], Found], parts: Sequence[Part]) -> list[Found]:
         """work(part) of each, at once. Raises what the first part to fail raises, when all have ended."""

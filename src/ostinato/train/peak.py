@@ -55,7 +55,7 @@ class Peak:
         return record
 
     def _allocated(self) -> tuple[StepRecord, int | None]:
-        """The profiler hears of one thread only: the parts of a crew are looked at one by one, and hold together what each of them holds."""
+        """The profiler hears of one thread only: a crew's parts are looked at one by one, and hold together what each holds."""
         crew = self.trainer.crew
         if crew is None or len(crew.places(self.trainer.rows_at_once)) == 1:
             return allocated(self.trainer.step)
