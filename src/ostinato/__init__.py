@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 _VERBS = ("Study", "calibrate", "check", "corpora", "draw_schedule", "find_run", "generate", "keys", "list_runs", "list_studies", "new",
           "open_store", "query")  # fmt: skip
 __all__ = [*_VERBS, "__version__"]
