@@ -10,7 +10,7 @@ from rich.console import Console
 from ostinato.ledger.plan import plan
 from ostinato.report import PlanSheet, Results
 from ostinato.report.numbers import human
-from ostinato.report.plan import also_equal, always_equal, cost_table, matched_table
+from ostinato.report.plan import also_equal, always_equal, cost_table, matched_table, runs_line
 from ostinato.report.tables import Cell, Column, Row, Table, to_rich
 from ostinato.study import load_study
 
@@ -57,6 +57,10 @@ def test_a_prompt_shows_the_table(filled, study):
 def test_a_plan_says_how_many_runs():
     assert "8 runs (4 arms, 2 seeds each)" in " ".join(printed(PlanSheet(plan(load_study("quickstart"))), 100).split())
     assert "contingent arm" in printed(PlanSheet(plan(load_study("loop2", size="paper"))), 200)
+    study = load_study("quickstart")
+    again = study.arms[2].model_copy(update={"name": "again", "seeds": (2, 3)})
+    planned = plan(study.model_copy(update={"arms": [*study.arms, again]}))
+    assert len(planned.runs) == 9 and "9 runs (5 arms; a run that arms share is counted once)" in runs_line(planned)
 
 
 def test_rows_are_json(filled, study):

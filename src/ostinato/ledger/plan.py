@@ -3,6 +3,7 @@ all takes on this machine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from ostinato.ledger.flops import CONVENTIONS
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.seconds import Calibration, RunSeconds, run_seconds
 from ostinato.study.derive import vocab
+from ostinato.study.fingerprint import fingerprint, run_fingerprint
 from ostinato.study.records import Data, Study
 
 
@@ -33,6 +35,11 @@ class Plan:
     seconds: dict[str, RunSeconds | None]
     choice: Choice
     calibration: Calibration | None = None
+
+    @property
+    def runs(self) -> list[Ledger]:
+        """That of every run that is asked for without naming arms; a run that two arms share is there once."""
+        return _runs(self.ledgers)
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain values for JSON, one object an arm, and one more for each run of it that has a name of its own."""
@@ -82,12 +89,19 @@ def plan(study: Study, calibration: Calibration | None = None) -> Plan:
     return Plan(study, tuple(ledgers), compare(ledgers, study.reference), tuple(confounds(ledgers)), seconds, choice, calibration)
 
 
+def _runs(ledgers: Iterable[Ledger]) -> list[Ledger]:
+    found: dict[str, Ledger] = {}
+    for ledger in ledgers:
+        for seed in ledger.arm.seeds if ledger.arm.contingent is None else ():
+            found.setdefault(run_fingerprint(ledger.arm, seed, fingerprint(ledger.arm.data)), ledger)
+    return list(found.values())
+
+
 def _seconds(study: Study, ledgers: list[Ledger], parts: dict[str, dict[str, int] | None],
              calibration: Calibration | None) -> tuple[Choice, dict[str, RunSeconds | None]]:  # fmt: skip
     """The choice is made for the runs that are asked for without naming arms, in the order in which they are begun."""
-    asked = [ledger for ledger in ledgers if ledger.arm.contingent is None]
-    asked.sort(key=lambda ledger: (ledger.name != study.reference, -ledger.flops_total))
-    runs = [(ledger.arm, ledger.vocab, parts[ledger.name]) for ledger in asked for _ in ledger.arm.seeds]
+    asked = sorted(_runs(ledgers), key=lambda ledger: (ledger.name != study.reference, -ledger.flops_total))
+    runs = [(ledger.arm, ledger.vocab, parts[ledger.name]) for ledger in asked]
     choice = choose(runs, study.evaluate, calibration, calibration.cores if calibration else 1)
     if calibration is None:
         return choice, dict.fromkeys(parts)

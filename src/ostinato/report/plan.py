@@ -181,9 +181,10 @@ def runs_line(plan: Plan) -> str:
     each = f", {numbers.several(len(next(iter(seeds))), 'seed')} each" if len(seeds) == 1 else ""
     later = len(plan.ledgers) - len(asked)
     named = f"; {numbers.several(later, 'contingent arm')} more when named with --arm" if later else ""
-    total = sum(len(ledger.arm.seeds) * ledger.flops_total for ledger in asked)
-    runs = numbers.several(sum(len(ledger.arm.seeds) for ledger in asked), "run")
-    return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{named}): {numbers.power(total)} FLOPs of training in all."
+    shared = "; a run that arms share is counted once" if len(plan.runs) < sum(len(ledger.arm.seeds) for ledger in asked) else ""
+    total = sum(ledger.flops_total for ledger in plan.runs)
+    runs = numbers.several(len(plan.runs), "run")
+    return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{shared}{named}): {numbers.power(total)} FLOPs of training in all."
 
 
 def seconds_line(plan: Plan) -> str:
