@@ -66,7 +66,7 @@ class Compiled:
             _keep_code()
         try:
             with _compiling():
-                made = torch.compile(_copy(function), backend=self.backend, fullgraph=whole, dynamic=False)
+                made = torch.compile(own_code(function), backend=self.backend, fullgraph=whole, dynamic=False)
                 found = made(*given)
         except Exception as error:
             raise _explained(error) from error
@@ -89,7 +89,7 @@ def _keep_code() -> None:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(code_folder())
 
 
-def _copy(function: Callable) -> Callable:
+def own_code(function: Callable) -> Callable:
     """The same function with a code object of its own."""
     copy = FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__

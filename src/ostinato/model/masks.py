@@ -23,7 +23,7 @@ the rest elsewhere.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,6 +34,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 
 from ostinato.errors import OstinatoError
 from ostinato.model import blocks
+from ostinato.model.compiled import own_code
 from ostinato.model.positions import alibi_slopes
 
 Backend = Literal["auto", "causal", "blocks", "masked", "flex"]
@@ -68,9 +69,12 @@ class Mask:
 
 
 @functools.cache
-def _flex(compiled: bool) -> Callable:
-    """One compiled function for the whole process; on a CPU torch's own slow form, which serves to test the masks."""
-    return torch.compile(flex_attention, dynamic=False) if compiled else flex_attention
+def _flex(compiled: bool, kind: Hashable) -> Callable:
+    """One compiled function for each kind of mask, because torch gives up after eight shapes of one and goes on in eager code.
+
+    On a CPU torch's own slow form, which serves to test the masks.
+    """
+    return torch.compile(own_code(flex_attention), dynamic=False) if compiled else flex_attention
 
 
 class Masks:
@@ -157,7 +161,7 @@ class Masks:
 
         rows = None if documents_BT is None else documents_BT.shape[0]
         block = create_block_mask(seen, rows, None, self.queries, self.queries, device=self.device)
-        flex = _flex(self.device.type == "cuda")
+        flex = _flex(self.device.type == "cuda", (window, self.alibi, self.queries, rows))
         if not self.alibi:
             return Mask("flex", block=block, flex=flex)
         slopes_H = torch.tensor(alibi_slopes(self.alibi), dtype=torch.float32, device=self.device)
