@@ -25,11 +25,11 @@ def test_seconds_left(running, waiting, slots, speed, expected):
     assert seconds_left(running, waiting, slots, speed) == expected
 
 
-def machine(cores=8, gain=1.2, start=0.0, compiled=()):
+def machine(cores=8, gain=1.2, start=0.0, compiled=(), error=0.0):
     """A calibration on which all threads are `gain` times as fast as one."""
     rate = {"products": 1e-11}
     faster = {"products": 1e-11 / gain}
-    paces = (Pace(1, cores, "float32", rate, rate, start), Pace(cores, 1, "float32", faster, faster, start))
+    paces = (Pace(1, cores, "float32", rate, rate, start), Pace(cores, 1, "float32", faster, faster, start, error))
     return Calibration("made up", cores, "2026-11-30T00:00:00+00:00", paces, compiled)
 
 
@@ -60,6 +60,8 @@ def test_fewer_runs_than_cores_get_threads(study):
     assert (found.jobs, found.threads) == (2, 4)
     assert choose(runs(study, 1), study.evaluate, machine(gain=6.0), 8).threads == 8
     assert choose(runs(study, 2), study.evaluate, machine(gain=1.02), 8).threads == 1, "2% are not worth other bits"
+    assert choose(runs(study, 1), study.evaluate, machine(gain=1.2), 8).threads == 8
+    assert choose(runs(study, 1), study.evaluate, machine(gain=1.2, error=0.3), 8).threads == 1, "a gain that may be none"
 
 
 def test_what_the_user_gives_wins(study):

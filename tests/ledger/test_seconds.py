@@ -78,6 +78,12 @@ def test_threads_between_those_that_were_measured():
     assert not made.known("bfloat16")
 
 
+def test_how_far_to_trust_a_calibration_is_said():
+    made = Calibration("made up", 2, "2026-11-30", (Pace(1, 2, "float32", {}, {}, 8.0, 0.02), Pace(2, 1, "float32", {}, {}, 2.0, 0.35)))
+    assert made.pace_words(1) == "calibrated 2026-11-30, within 2% of its own steps"
+    assert "within 35%" in made.pace_words(2) and "rough" in made.pace_words(2)
+
+
 def test_the_plan_says_seconds_or_how_to_know_them(quickstart):
     without = plan(quickstart)
     assert "ostinato calibrate" in seconds_line(without)

@@ -24,7 +24,7 @@ from ostinato.errors import TrainingError
 from ostinato.files import default_cache
 from ostinato.launch.probes import COMPILED, CPU, GPU, Probe
 from ostinato.launch.process import gpu_names, worker_environment
-from ostinato.ledger.seconds import Calibration, CompiledProbe, Pace, fit
+from ostinato.ledger.seconds import ROUGH, Calibration, CompiledProbe, Pace, fit
 from ostinato.ledger.work import FORWARD, STEP, measuring_work, step_work
 from ostinato.store.calibration import calibration_key, made_now, write_calibration
 from ostinato.store.environment import DEVICES, no_compiler
@@ -50,6 +50,8 @@ class Calibrated:
         for pace in made.paces:
             lines.append(f"  {pace.at_once} x {pace.threads} thread{'s' if pace.threads > 1 else ''}, {pace.dtype}: {pace.start:.1f} s to "
                          f"start a run; steps within {pace.error:.0%} of what was measured (median)")  # fmt: skip
+        if any(pace.error > ROUGH for pace in made.paces):
+            lines.append("  rough: this machine had other work meanwhile; calibrate again when it has none")
         lines += [f"  compiled, width {one.width}: {one.ratio:.2f} times as fast after {one.seconds:.0f} s" for one in made.compiled]
         return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.seconds import Calibration, RunSeconds, run_seconds
 from ostinato.study.records import Arm, Evaluate
 
-WORTH = 0.97  # of the time with fewer threads: more threads are taken only for more than 3%
+GAIN = 0.03  # more threads are taken only for more than 3%, and for more than the calibration may be off
 COMPILE_STEPS = 500
 """On a GPU a graph takes about a minute to compile and saves a tenth of a second and more of a step; shorter runs are over before."""
 
@@ -46,11 +46,12 @@ def choose(runs: Sequence[tuple[Arm, int, dict[str, int] | None]], evaluate: Eva
         return Choice(max(1, jobs or cores // each), each)
     splits = [each for each in range(1, cores + 1) if cores % each == 0 and (each == 1 or each * (jobs or 1) <= cores)]
     tried = [threads] if threads else splits
+    worth = 1 - max(GAIN, *(pace.error for pace in calibration.paces))
     best: Choice | None = None
     for each in tried:
         at_once = max(1, min(jobs or cores // each, len(runs)))
         seconds = seconds_left([], _totals(runs, evaluate, calibration, each), at_once, 1.0)
-        if best is None or seconds < WORTH * best.seconds:
+        if best is None or seconds < worth * best.seconds:
             best = Choice(jobs or at_once, each, seconds, True)
     return best
 

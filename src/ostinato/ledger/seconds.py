@@ -18,6 +18,8 @@ from ostinato.study.records import Arm, Evaluate
 
 VERSION = 1
 """Of probes and counts together: a calibration of another version is not read."""
+ROUGH = 0.1
+"""A larger error of its own steps means that others worked on the machine meanwhile: 0.02 where they do not (docs/decisions/0143)."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,10 @@ class Calibration:
     compiled: tuple[CompiledProbe, ...] = ()
 
     def pace_words(self, threads: int) -> str:
-        """How the numbers came about, for a line of text."""
-        at_once = max(1, self.cores // threads)
-        return f"calibrated {self.made[:10]}, {threads} thread{'s' if threads > 1 else ''} x {at_once} at a time"
+        """How the numbers came about and how far to trust them, for a line of text."""
+        error = min(self.paces, key=lambda pace: abs(math.log(pace.threads / threads))).error
+        rough = "; rough, as this machine had other work then: `ostinato calibrate` again" if error > ROUGH else ""
+        return f"calibrated {self.made[:10]}, within {error:.0%} of its own steps{rough}"
 
     def known(self, dtype: str) -> bool:
         """Whether this number format was measured."""
