@@ -76,6 +76,6 @@ def test_the_decoder_refuses_too_and_a_window_of_the_whole_row_is_none():
     shape = {"layers": ("gqa", "gqa"), "d_model": 32, "heads": 2, "mlp": Mlp(hidden=8)}
     short, whole = (Model(**shape, windows=Windows(pattern="SL", short=n)) for n in (4, 8))
     tokens = torch.zeros(1, LENGTH, dtype=torch.int64)
-    with pytest.raises(OstinatoError, match="use the backend masked or flex"):
+    with pytest.raises(OstinatoError, match="use the backend blocks, masked or flex"):
         build(short, 10, LENGTH, seed=1, backend="causal")(tokens)
     assert build(whole, 10, LENGTH, seed=1, backend="causal")(tokens).shape == (1, LENGTH, 10)
