@@ -159,6 +159,16 @@ def test_what_is_kept_between_calls_does_not_leak(small_model, keys):
         torch.testing.assert_close(decoder.double()(TOKENS).float(), first, rtol=1e-4, atol=1e-5)
 
 
+def test_training_after_inference_mode(small_model):
+    """Masks and angles made there are of no use to autograd."""
+    decoder = build(small_model(), VOCAB, CONTEXT, 1)
+    with torch.inference_mode():
+        before = decoder.losses(TOKENS, TARGETS)
+    losses = decoder.losses(TOKENS, TARGETS)
+    losses.sum().backward()
+    assert torch.equal(losses, before)
+
+
 def test_texts_longer_than_the_training_context(small_model):
     tokens = torch.arange(CONTEXT + 3)[None] % VOCAB
     assert build(small_model(), VOCAB, CONTEXT, 1)(tokens).shape == (1, CONTEXT + 3, VOCAB)

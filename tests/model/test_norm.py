@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 from torch import Tensor
@@ -64,3 +66,31 @@ def test_one_tensor_is_kept_beside_the_input():
         rms_norm(x, EPS, weight)
     others = [tensor for tensor in kept if tensor.data_ptr() not in (x.data_ptr(), weight.data_ptr())]
     assert [tensor.numel() for tensor in others] == [8]
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_gradient_that_lies_otherwise_than_the_input(weighted):
+    torch.manual_seed(1)
+    x = torch.randn(2, 3, 4, 6, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, dtype=torch.float64, requires_grad=True) if weighted else None
+    dy = torch.randn(2, 4, 3, 6, dtype=torch.float64).transpose(1, 2)
+    given = (x, weight) if weighted else (x,)
+    found, expected = (torch.autograd.grad(y, given, dy) for y in (rms_norm(x, EPS, weight), naive(x, weight)))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.equal(found[0], torch.autograd.grad(rms_norm(x, EPS, weight), x, dy.contiguous())[0])
+
+
+def test_the_same_bits_while_another_thread_compiles():
+    """torch.compiler.is_compiling() is true in every thread then."""
+    torch.manual_seed(1)
+    x, found = torch.randn(4, 6, requires_grad=True), []
+
+    def backend(graph, _):
+        thread = threading.Thread(target=lambda: found.append(rms_norm(x, EPS)))
+        thread.start()
+        thread.join()
+        return graph.forward
+
+    torch.compile(lambda y: y + 1, backend=backend)(torch.zeros(2))
+    assert [type(y.grad_fn) for y in found] == [type(rms_norm(x, EPS).grad_fn)]

@@ -58,7 +58,7 @@ def attend(q_BHTE: Tensor, k_BKTE: Tensor, v_BKTE: Tensor, bias_HRT: Tensor, win
     bias_HRT: [1 or H, min(BLOCK, T), T], that of the last block of queries over all keys, -inf where a key is not seen; it depends on
     distances alone.  window: the most keys that a query sees (None: all before it).
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():  # is_compiling is true as well while another thread compiles
         return _opaque(q_BHTE, k_BKTE, v_BKTE, bias_HRT, window)
     return _Attention.apply(q_BHTE, k_BKTE, v_BKTE, bias_HRT, window)
 

@@ -262,7 +262,7 @@ class Decoder(nn.Module):
                                 "use shorter texts, or positions: rope, alibi or none")  # fmt: skip
         if cache is not None and documents_BT is not None:
             raise OstinatoError("a cache and a document mask at once", "a cache holds one document a row", "generate without documents")
-        key = (length, device, self.dtype, self.product_dtype)
+        key = (length, device, self.dtype, self.product_dtype, torch.is_inference_mode_enabled())  # made there, autograd refuses them
         if cache is None and documents_BT is None and self._kept and self._kept[0] == key:
             return self._kept[1]
         masks = Masks(self.backend, queries=length, device=device, dtype=self.product_dtype, head_dim=head_dim(model),

@@ -56,7 +56,7 @@ def chunked(q_BTHE: Tensor, k_BTHE: Tensor, v_BTHE: Tensor, g_BTH: Tensor, beta_
     starts_BT: bool, where a new document begins and the state is left behind.  state_BHEE: before the first token (None: zeros).
     """
     given = (q_BTHE, k_BTHE, v_BTHE, g_BTH, beta_BTH, starts_BT, state_BHEE, min(chunk, q_BTHE.shape[1]))
-    return _opaque(*given)[:2] if torch.compiler.is_compiling() else Chunked.apply(*given)
+    return _opaque(*given)[:2] if torch.compiler.is_dynamo_compiling() else Chunked.apply(*given)
 
 
 def forget(dtype: torch.dtype) -> float:

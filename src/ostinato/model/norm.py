@@ -19,7 +19,7 @@ from ostinato.model.linear import unset
 def rms_norm(x: Tensor, eps: float, weight: Tensor | None = None) -> Tensor:
     """Normalise the last dimension; same shape. A weight of more digits than x lends them to the result."""
     x = x if weight is None else x.to(weight.dtype)
-    if x.is_cpu and x.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling():
+    if x.is_cpu and x.dtype in (torch.float32, torch.float64) and not torch.compiler.is_dynamo_compiling():
         return _RMSNorm.apply(x, eps, weight)
     return F.rms_norm(x, x.shape[-1:], weight, eps)
 
@@ -41,8 +41,8 @@ class _RMSNorm(torch.autograd.Function):
         if weight is None:
             dot, dweight, dx = product.sum(-1, keepdim=True), None, torch.mul(dy, inverse, out=product)
         else:
-            flat = product.view(-1, size)
-            dot, dweight = torch.mv(flat, weight).view(inverse.shape), torch.mv(flat.T, inverse.view(-1))
+            flat = product.reshape(-1, size)  # in the order of dy, which need not be that of x
+            dot, dweight = torch.mv(flat, weight).view(inverse.shape), torch.mv(flat.T, inverse.reshape(-1))
             dx = torch.mul(dy, weight, out=product).mul_(inverse)
         return dx.addcmul_(x, dot.mul_(inverse.pow(3)), value=-1 / size), None, dweight
 
