@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -238,6 +239,21 @@ def test_how_the_first_session_computed_is_remembered_piece_by_piece(store):
         folder.session()
 
 
+@pytest.mark.parametrize(("name", "value"), [
+    ("threads", 0), ("threads", "2"), ("threads", True), ("compiled", 1), ("device", None), ("rows_at_once", {}), ("rows_at_once", [8]),
+    ("rows_at_once", {"asked": None, "at": []}), ("rows_at_once", {"asked": 0, "at": [[0, 8]]}),
+    ("rows_at_once", {"asked": 8, "at": [[1, 8]]}), ("rows_at_once", {"asked": 8, "at": [[0, 8], [3, 0]]}),
+])  # fmt: skip
+def test_what_no_session_can_have_computed_with_is_refused_by_name(store, name, value):
+    folder = store.run(FINGERPRINT)
+    folder.path.mkdir(parents=True)
+    (folder.path / "session.json").write_text(json.dumps({"threads": 2, "rows_at_once": {"asked": None, "at": [[0, 8], [3, 4]]}}))
+    assert folder.session()["threads"] == 2
+    (folder.path / "session.json").write_text(json.dumps({"threads": 2, name: value}))
+    with pytest.raises(StoreError, match=rf"{name} is .*\n.*\n.*delete .*session\.json"):
+        folder.session()
+
+
 def test_of_an_older_run_the_newest_checkpoint_says_how_it_was_computed(store):
     folder = store.run(FINGERPRINT)
     for tokens, threads in ((64, 2), (128, 1)):
@@ -245,3 +261,5 @@ def test_of_an_older_run_the_newest_checkpoint_says_how_it_was_computed(store):
         path.mkdir(parents=True)
         (path / "manifest.json").write_text(f'{{"threads": {threads}, "compiled": false, "step": 1}}')
     assert folder.session() == {"threads": 1, "compiled": False}
+    (path / "manifest.json").write_text("{")  # training goes on from the one before, too
+    assert folder.session() == {"threads": 2, "compiled": False}

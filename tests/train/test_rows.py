@@ -170,6 +170,20 @@ def test_a_resumed_run_takes_every_step_as_it_was_taken(run, small_arm, caplog):
     assert not caplog.records
 
 
+def test_a_run_that_lost_its_session_file_goes_on_with_the_rows_of_its_checkpoint(run, small_arm, caplog):
+    with small_memory(2, after_rows=4 * 4):  # in the fifth step
+        expected = losses(run(small_arm(), "whole"))
+    seen = []
+    with small_memory(2, after_rows=4 * 4):
+        broken = run(small_arm(), "broken", stop=lambda: len(seen) >= 11, on_step=seen.append)
+    (broken.path / "session.json").unlink()
+    with caplog.at_level(logging.WARNING, "ostinato"):
+        caplog.clear()
+        broken = run(small_arm(), "broken")
+    assert losses(broken) == expected and not caplog.records
+    assert broken.session()["rows_at_once"] == {"asked": None, "at": [[0, 2]]}
+
+
 def test_another_micro_batch_in_the_study_counts_from_where_the_run_stands(run, small_arm):
     seen = []
     folder = run(small_arm(), "a", stop=lambda: len(seen) >= 5, on_step=seen.append)

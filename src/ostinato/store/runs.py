@@ -29,7 +29,7 @@ from ostinato.files import lock
 from ostinato.store import losses as loss_files
 from ostinato.store import steps as step_files
 from ostinato.store.losses import LossTable
-from ostinato.store.tables import now, read_json, write_json
+from ostinato.store.tables import now, read_json, torn, write_json
 from ostinato.study.points import PARTS
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 STATES = ("new", "running", "stopped", "failed", "done")
 SESSION = ("device", "threads", "compiled", "rows_at_once")
+
 _held: dict[tuple[int, str], tuple[int, int]] = {}  # (process, lock file) -> (thread that holds it, depth)
 
 
@@ -256,18 +257,25 @@ class RunFolder:
     def session(self) -> dict[str, Any]:
         """How the first session computed, in the words of SESSION; later ones keep to it, because only then the bits are the same.
 
-        Of a run from before this was written, what its newest checkpoint says; {} before the first session. Raises StoreError when torn.
+        Of a run from before this was written, or that has lost it, what its newest readable checkpoint says; {} without one.
+        Raises StoreError when it is torn, or says what cannot be.
         """
         path = self.path / "session.json"
+        mend = f"delete {path}: the run then goes on as its newest checkpoint, this machine and the options have it"
         try:
-            return read_json(path, f"delete {path}: the run then goes on as this machine and the options have it")
+            content = read_json(path, mend)
         except FileNotFoundError:
-            found = self.checkpoints()
-        if not found:
-            return {}
-        path = found[max(found)] / "manifest.json"
-        about = read_json(path, f"delete {path.parent}: the run then goes on from the checkpoint before")
-        return {name: about[name] for name in SESSION if name in about}
+            return self._session_of_checkpoints()
+        if wrong := [name for name, value in content.items() if name in SESSION and not _possible(name, value)]:
+            raise torn(path, f"{wrong[0]} is {content[wrong[0]]!r}", mend)
+        return content
+
+    def _session_of_checkpoints(self) -> dict[str, Any]:
+        for _, path in sorted(self.checkpoints().items(), reverse=True):
+            with contextlib.suppress(StoreError):  # torn: training goes on from the one before, too
+                about = read_json(path / "manifest.json", "")
+                return {name: about[name] for name in SESSION if name in about and _possible(name, about[name])}
+        return {}
 
     def write_session(self, **settings: Any) -> None:
         """Remember some of SESSION for every later session, beside what is remembered already. Raises StoreError for another name."""
@@ -341,3 +349,20 @@ class RunFolder:
         return sorted(
             (file.parent.name, int(file.stem)) for file in self.path.glob(f"losses/{self.evaluation}/*/*.parquet") if file.stem.isdigit()
         )
+
+
+def _possible(name: str, value: Any) -> bool:
+    """Whether a session can have computed so.  rows_at_once: what `train.rows.Rows` records, or a checkpoint's number."""
+    if name in ("device", "compiled"):
+        return isinstance(value, str if name == "device" else bool)
+    if name == "threads" or not isinstance(value, dict):
+        return _count(value)
+    asked, places = value.get("asked", 0), value.get("at")
+    if not (asked is None or _count(asked)) or not isinstance(places, list) or not places:
+        return False
+    pairs = all(isinstance(place, list) and len(place) == 2 and _count(place[0], 0) and _count(place[1]) for place in places)
+    return pairs and places[0][0] == 0
+
+
+def _count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -121,11 +121,14 @@ class Session:
     def _rows(self) -> None:
         """How many rows go through the model at once, as the run remembers it; from here on as the recipe has it, if that has changed."""
         trainer = self.trainer
-        before, wanted = remembered(self.folder.session().get("rows_at_once")), asked(self.request.arm)
+        kept, wanted = self.folder.session().get("rows_at_once"), asked(self.request.arm)
+        before = remembered(kept)
         if before is not None:
             if before.asked != wanted:
                 before.asked_anew(self.frontier, wanted, trainer.first_rows())
             trainer.rows = before
+        elif kept is not None and wanted is None:  # of the newest checkpoint, because session.json is gone
+            trainer.rows.fewer(0, min(kept, trainer.first_rows()))
         self._remember_rows()
 
     def _remember_rows(self) -> None:
