@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 from rich.console import Console
 
+from ostinato.errors import StudyError
 from ostinato.launch import pool, run_study
 from ostinato.launch import run as launch_run
 from ostinato.launch.process import gpu_names, worker_environment
@@ -239,6 +240,12 @@ def test_a_run_that_began_with_other_threads_keeps_them_and_its_share_of_the_cor
     assert seen == {"plain, seed 1": 1, "plain, seed 2": 2, "twice, seed 1": 1}
     assert Pretend.at_once == 1
     assert Pretend.begun == ["plain, seed 1", "plain, seed 2", "twice, seed 1"], "a run that needs two cores waits for them"
+
+
+def test_more_threads_than_processors_are_refused_before_a_run_keeps_to_them(tiny, store, console):
+    with pytest.raises(StudyError, match="--threads 1000"):
+        run_study(tiny(), store, threads=1000, console=console)
+    assert not store.root.exists()
 
 
 def test_a_torn_session_file_is_left_to_the_worker(tiny, store, console):

@@ -68,6 +68,9 @@ def run_study(
     if compiled and not gpu and (missing := no_compiler()):
         raise StudyError(f"--compile without {missing}", "on a CPU torch makes C++ of a model, and a program of that",
                          "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
+    if threads and not gpu and threads > (most := os.cpu_count() or 1):
+        raise StudyError(f"--threads {threads}", f"this machine has {most} processors; more threads wait for each other, and a run "
+                         "keeps to the number that it began with", f"give --threads {most} or fewer, or leave it out")  # fmt: skip
     display = Display(study, console)
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
