@@ -151,7 +151,7 @@ class Study:
 
 
 def calibrate(device: str = "auto", compiled: bool = False, console: Console | None = None) -> Calibrated:
-    """Measure this machine with training steps of small models, in less than a minute, and keep the result in the cache folder.
+    """Measure this machine with training steps of small models, in about a minute, and keep the result in the cache folder.
 
     compiled: also how long compiling takes and what it saves, in minutes. Raises TrainingError when a probe fails.
     """

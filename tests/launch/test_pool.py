@@ -202,6 +202,15 @@ def test_views_count_up_to_all_the_work(tiny, store, console):
     assert [view.work_done for view in views] == sorted(view.work_done for view in views)
 
 
+def test_a_run_that_two_arms_share_is_shown_and_counted_once(tiny, store, console):
+    study, views = tiny(), []
+    study = study.model_copy(update={"arms": (*study.arms, study.arms[1].model_copy(update={"name": "again"}))})
+    outcome = run_study(study, store, console=console, on_update=views.append)
+    assert [row["arm"] for row in outcome.done] == ["plain", "plain", "twice", "again"]
+    assert sorted(run.name for run in views[-1].runs) == ["plain, seed 1", "plain, seed 2", "twice, seed 1"]
+    assert "all 3 runs done" in console.file.getvalue()
+
+
 def test_only_what_is_asked_for(tiny, store, console):
     outcome = run_study(tiny(), store, arms=["plain"], seeds=[2], console=console)
     assert Pretend.begun == ["plain, seed 2"] and "--arm plain --seed 2" in outcome.command
@@ -245,6 +254,9 @@ def test_a_run_that_began_with_other_threads_keeps_them_and_its_share_of_the_cor
 def test_more_threads_than_processors_are_refused_before_a_run_keeps_to_them(tiny, store, console):
     with pytest.raises(StudyError, match="--threads 1000"):
         run_study(tiny(), store, threads=1000, console=console)
+    for wrong in ({"threads": 0}, {"jobs": -1}, {"jobs": "2"}, {"threads": True}):
+        with pytest.raises(StudyError, match="a whole number"):
+            run_study(tiny(), store, **wrong, console=console)
     assert not store.root.exists()
 
 

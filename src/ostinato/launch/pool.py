@@ -202,10 +202,10 @@ class Pool:
             self.on_update(view)
 
     def view(self) -> StudyView:
-        """The state of every run that was asked for."""
+        """The state of every run that was asked for; one that two arms share is there once, under the arm that comes first."""
         running, done = {}, 0.0
         by_run = {worker.job.fingerprint: worker for worker in self.workers}
-        every = {job.fingerprint: job for job in self.chosen}
+        every = {job.fingerprint: job for job in reversed(self.chosen)}
         pending: list[tuple[float, float | None]] = []
         for job in every.values():
             if self.ended.get(job.fingerprint, ("",))[0] in ("done", "reused"):
@@ -224,7 +224,7 @@ class Pool:
         speed = sum(paces) / len(paces) if paces else 1.0 if all(job.seconds for job in self.due) else None
         waiting = [job.work - job.work_done(int(job.folder.progress().get("tokens") or 0)) for job in [*self.queue, *self.elsewhere]]
         left = seconds_left(pending, waiting, self.slots, speed)
-        views = tuple(self._run_view(job, running) for job in self.chosen)
+        views = tuple(self._run_view(job, running) for job in reversed(every.values()))
         total = sum(job.work for job in every.values())
         return StudyView(views, done, total, time.monotonic() - self.began, None if self.interrupts else left, self.interrupts > 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -137,13 +137,19 @@ class Display:
     def ended(self, outcome: Outcome) -> None:
         """What came of it, and how to go on."""
         if outcome.interrupted:
-            self.message(f"stopped; {_runs(len(outcome.stopped))} left. What was trained is saved. Go on with:")
+            self.message(f"stopped; {_runs(_several(outcome.stopped))} left. What was trained is saved. Go on with:")
             self.message(f"  {outcome.command}")
         elif outcome.failed:
-            self.message(f"{_runs(len(outcome.failed))} failed, {len(outcome.done) + len(outcome.reused)} done. Try the failed again with:")
+            done = _several(outcome.done + outcome.reused)
+            self.message(f"{_runs(_several(outcome.failed))} failed, {done} done. Try the failed again with:")
             self.message(f"  {outcome.command}")
         elif outcome.done:
-            self.message(f"all {_runs(len(outcome.done) + len(outcome.reused))} done, in {duration(outcome.seconds)}")
+            self.message(f"all {_runs(_several(outcome.done + outcome.reused))} done, in {duration(outcome.seconds)}")
+
+
+def _several(rows: Sequence[dict[str, Any]]) -> int:
+    """How many runs these are: two arms may share one."""
+    return len({row["run"] for row in rows})
 
 
 def bars(view: StudyView) -> Group:
