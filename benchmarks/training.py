@@ -19,7 +19,7 @@ from ostinato.ledger.inventory import inventory
 from ostinato.model.decoder import build
 from ostinato.study.derive import optimizer_groups
 from ostinato.study.records import Mlp, Model, Recipe
-from ostinato.train.crew import Crew
+from ostinato.train.crew import LEAST, Crew
 from ostinato.train.groups import assign
 from ostinato.train.machine import choose
 from ostinato.train.optimizers import Optimizers
@@ -42,7 +42,7 @@ def ours(shape: Shape, tokens: Callable[[], tuple[Tensor, Tensor]], compiled: bo
     decoder = build(model, shape.vocab, shape.context, seed=1, compiled=compiled)
     roles = {row.name: row.role for row in inventory(model, shape.vocab, shape.context)}
     optimizers = Optimizers(assign(decoder, roles, optimizer_groups(recipe, model)), recipe.muon)
-    crew = Crew(torch.get_num_threads()) if torch.get_num_threads() > 1 else None
+    crew = Crew(torch.get_num_threads(), LEAST // shape.width) if torch.get_num_threads() > 1 else None
 
     def take() -> float:
         optimizers.clear_gradients()

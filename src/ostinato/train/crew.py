@@ -18,25 +18,28 @@ import torch
 Part, Found = TypeVar("Part"), TypeVar("Found")
 FAIR = 8
 """Rows a thread from which on parts may differ by a row: the others then wait for an eighth of their time at most."""
+LEAST = 2**18
+"""Numbers of the stream (tokens times d_model) that a part has at least: below, threads wait for Python more than operations for threads."""
 
 
 class Crew:
-    """threads: how many, from 2 on.  They end when the crew is forgotten.
+    """threads: how many, from 2 on.  They end when the crew is forgotten.  least: tokens of a part, for cutting to be worth it.
 
     look: None, or a function that runs `work()` and returns what it found and the bytes that it held at most (peak.allocated); the parts
     are then done one after another in the calling thread, with the same bits, and `held` is the most that the parts of one micro-batch
     hold together.
     """
 
-    def __init__(self, threads: int):
-        self.threads = threads
+    def __init__(self, threads: int, least: int = 1):
+        self.threads, self.least = threads, least
         self.look: Callable[[Callable[[], object]], tuple[object, int | None]] | None = None
         self.held: int | None = None
         self._pool = ThreadPoolExecutor(threads, "ostinato", torch.set_num_threads, (1,))
 
-    def places(self, rows: int) -> list[slice]:
-        """Where the rows of a micro-batch are cut: [all of them] where they cannot be shared out fairly."""
-        if rows < self.threads or (rows % self.threads and rows < FAIR * self.threads):
+    def places(self, rows: int, context: int) -> list[slice]:
+        """Where the rows of a micro-batch are cut: [all of them] where they cannot be shared out fairly, or are too few."""
+        unfair = rows % self.threads and rows < FAIR * self.threads
+        if rows < self.threads or unfair or rows * context < self.threads * self.least:
             return [slice(0, rows)]
         cuts = [rows * part // self.threads for part in range(self.threads + 1)]
         return [slice(first, last) for first, last in pairwise(cuts)]

@@ -57,7 +57,7 @@ class Peak:
     def _allocated(self) -> tuple[StepRecord, int | None]:
         """The profiler hears of one thread only: a crew's parts are looked at one by one, and hold together what each holds."""
         crew = self.trainer.crew
-        if crew is None or len(crew.places(self.trainer.rows_at_once)) == 1:
+        if crew is None or len(crew.places(self.trainer.rows_at_once, self.trainer.arm.recipe.context)) == 1:
             return allocated(self.trainer.step)
         crew.look, crew.held = allocated, None
         try:

@@ -101,7 +101,7 @@ def accumulate(model: Losses, batches: Iterable[MicroBatch], tensors: list[Tenso
                             "look at the batch: every target is marked as not counted")  # fmt: skip
     total: Tensor | None = None
     for batch in batches:
-        places = crew.places(len(batch.tokens_BT)) if crew else []
+        places = crew.places(*batch.tokens_BT.shape) if crew else []
         if len(places) > 1:
             part = _shared(model, batch, counted, tensors, crew, places)
         else:

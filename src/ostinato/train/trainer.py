@@ -18,7 +18,7 @@ from ostinato.study.derive import optimizer_groups, recipe_steps
 from ostinato.study.records import Arm
 from ostinato.train.batches import Batches
 from ostinato.train.checkpoints import Checkpoint
-from ostinato.train.crew import Crew
+from ostinato.train.crew import LEAST, Crew
 from ostinato.train.groups import assign
 from ostinato.train.machine import Machine
 from ostinato.train.optimizers import Optimizers
@@ -62,7 +62,8 @@ class Trainer:
         self.restart()
         self.batches = Batches(self.plan, prepared.bos if arm.data.document_mask else None, self.decoder.draws, machine.device)
         self.rows = Rows(asked(arm), [(0, self.first_rows())])
-        self.crew = Crew(machine.threads) if machine.device.type == "cpu" and machine.threads > 1 else None
+        shared = machine.device.type == "cpu" and machine.threads > 1
+        self.crew = Crew(machine.threads, LEAST // arm.model.d_model) if shared else None
 
     def restart(self) -> None:
         """Back to the initial weights. Raises TrainingError when there is no memory for them."""
