@@ -19,7 +19,7 @@ Part, Found = TypeVar("Part"), TypeVar("Found")
 FAIR = 8
 """Rows a thread from which on parts may differ by a row: the others then wait for an eighth of their time at most."""
 LEAST = 2**18
-"""Numbers of the stream (tokens times d_model) that a part has at least: below, threads wait for Python more than operations for threads."""
+"""Numbers of the stream (tokens times d_model) that a part has at least: with fewer, threads wait for Python more than they gain."""
 
 
 class Crew:
