@@ -45,7 +45,7 @@ def main() -> int:
         rows += [Row(**{key: value for key, value in row.items() if key != "met"}) for row in found[name]["rows"]]
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(table(rows))
-    print(f"\n{sum(row.met is True for row in rows)} of {sum(row.met is not None for row in rows)} targets met; written to {given.json}")
+    print(f"{sum(row.met is True for row in rows)} of {sum(row.met is not None for row in rows)} targets met; written to {given.json}")
     if failed:
         print(f"failed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+HOW_TO_READ = """ratio: how many times better ours is than the peer, asked >=; or, asked <=, ours / the peer's.
+A target in a unit (<= 0.5 s) is for ours itself."""
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_ARENA_MAX": "1"}
 """glibc keeps freed memory for the next step: as `ostinato run` sets it for its workers, and here for ours and the peers alike."""
 
@@ -50,7 +52,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One claim. ours, peer: medians in `unit`.  ratio: how many times better ours is (for `at_most`: ours / peer).
+    """One claim. ours, peer: medians in `unit`.  ratio: how many times better ours is (for `at_most`: ours / peer, or ours itself).
 
     target: the least ratio, or the most where at_most.  notes: whatever else was found, such as shares of the floor.
     """
@@ -109,11 +111,13 @@ def table(rows: list[Row]) -> str:
     """One line a claim."""
     lines = [f"{'':58} {'ours':>10} {'peer':>10} {'':9} {'ratio':>7} {'asked':>8}"]
     for row in rows:
-        asked = "" if row.target is None else f"{'<=' if row.at_most else '>='} {row.target:g}"
+        itself = row.ratio == row.ours  # what was asked for is no ratio
+        asked = "" if row.target is None else f"{'<=' if row.at_most else '>='} {row.target:g}{f' {row.unit}' if itself else ''}"
+        ratio = "" if itself else f"{row.ratio:.2f}"
         verdict = f"{({True: 'yes', False: 'NO', None: ''}[row.met]):4}{row.peer_name}"
-        lines.append(f"{row.claim:58} {row.ours:10.4g} {row.peer:10.4g} {row.unit:9} {row.ratio:7.2f} {asked:>8} {verdict}")
+        lines.append(f"{row.claim:58} {row.ours:10.4g} {row.peer:10.4g} {row.unit:9} {ratio:>7} {asked:>8} {verdict}")
         lines += [f"    {name}: {value}" for name, value in row.notes.items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", HOW_TO_READ])
 
 
 def record(row: Row) -> dict[str, Any]:
