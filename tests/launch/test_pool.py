@@ -249,6 +249,7 @@ def test_a_run_that_began_with_other_threads_keeps_them_and_its_share_of_the_cor
     assert seen == {"plain, seed 1": 1, "plain, seed 2": 2, "twice, seed 1": 1}
     assert Pretend.at_once == 1
     assert Pretend.begun == ["plain, seed 1", "plain, seed 2", "twice, seed 1"], "a run that needs two cores waits for them"
+    assert console.file.getvalue().count("as it began") == 1 and "plain, seed 2: as it began, with 2 threads" in console.file.getvalue()
 
 
 def test_more_threads_than_processors_are_refused_before_a_run_keeps_to_them(tiny, store, console):

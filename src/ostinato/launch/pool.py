@@ -111,6 +111,8 @@ class Pool:
             else:
                 taken = [worker.gpu for worker in self.workers]
                 gpu = min(self.gpus, key=taken.count) if self.gpus else None
+                if threads != self.threads and not self.gpus:
+                    self.display.message(f"{job.name}: as it began, with {threads} thread{'s' if threads > 1 else ''}")
                 self.workers.append(
                     Worker(job, self.study, self.store, self.device, self.compiled, gpu, threads, self.environment, self.track)
                 )

@@ -68,12 +68,12 @@ def run_study(
     if compiled and not gpu and (missing := no_compiler()):
         raise StudyError(f"--compile without {missing}", "on a CPU torch makes C++ of a model, and a program of that",
                          "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
-    if threads and not gpu and threads > (most := os.cpu_count() or 1):
-        raise StudyError(f"--threads {threads}", f"this machine has {most} processors; more threads wait for each other, and a run "
-                         "keeps to the number that it began with", f"give --threads {most} or fewer, or leave it out")  # fmt: skip
     for option, value in (("jobs", jobs), ("threads", threads)):
         if value is not None and (type(value) is not int or value < 1):
             raise StudyError(f"{option} {value!r}", f"{option} is a whole number, 1 or more", "leave it out: the study then ends first")
+    if threads and not gpu and threads > (most := os.cpu_count() or 1):
+        raise StudyError(f"--threads {threads}", f"this machine has {most} processors; more threads wait for each other, and a run "
+                         "keeps to the number that it began with", f"give --threads {most} or fewer, or leave it out")  # fmt: skip
     display = Display(study, console)
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
