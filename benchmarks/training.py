@@ -82,6 +82,7 @@ def candidates(shape: Shape, compiled: tuple[bool, ...] = (False, True)) -> dict
 def compare(name: str, threads: int, rounds: int, compiled: tuple[bool, ...] = (False, True)) -> Row:
     """Ours at its best beside the fastest peer at its best."""
     shape = DESK if name == "desk" else SHAPES[name]
+    torch.compiler.reset()  # torch compiles a peer's loss for eight shapes and models at most, then goes on in eager code
     with choose("cpu", "float32", threads, False).session():
         floor_seconds = floor.seconds(shape, 0.2)
         seconds = medians(interleaved(candidates(shape, compiled), rounds, warmup=2))

@@ -10,7 +10,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ostinato.errors import OstinatoError
-from ostinato.ledger import memory
 from ostinato.model import head
 from ostinato.model.head import choose_head, nats
 
@@ -46,7 +45,7 @@ def close(found, expected, tolerance):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(memory, "HEAD_LOGITS", 0)
+    monkeypatch.setattr(head, "HEAD_LOGITS", 0)
     monkeypatch.setitem(head.LEAST, "cpu", 7)
 
 

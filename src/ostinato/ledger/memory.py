@@ -29,8 +29,8 @@ FLOAT32 = 4
 TOKEN = 8
 DELTA_CHUNK = 32
 """Tokens of a chunk of the gated delta rule, in model/delta.py."""
-HEAD_LOGITS, HEAD_LEAST = 2**24, 512
-"""Logits that there are at once, and of how many tokens at least on a CPU; decision 0130."""
+HEAD_LOGITS, HEAD_LEAST = 2**21, 512
+"""Logits that a thread has at once (8 MB), and of how many tokens at least on a CPU; decision 0130."""
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -119,9 +119,9 @@ def ends_bytes(model: Model) -> int:
     return FLOAT32 * streams * model.d_model + 2 * TOKEN
 
 
-def head_chunk(tokens: int, vocab: int, least: int = HEAD_LEAST) -> int:
+def head_chunk(tokens: int, vocab: int, least: int = HEAD_LEAST, logits: int = HEAD_LOGITS) -> int:
     """Tokens of a chunk in which the head's loss and gradient are formed: all but the last chunk have as many."""
-    most = max(least, HEAD_LOGITS // vocab)
+    most = max(least, logits // vocab)
     return -(-tokens // max(1, -(-tokens // most)))
 
 

@@ -26,11 +26,13 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from ostinato.errors import OstinatoError
-from ostinato.ledger.memory import HEAD_LEAST, head_chunk
+from ostinato.ledger.memory import HEAD_LEAST, HEAD_LOGITS, head_chunk
 from ostinato.model import liger
 
 Head = Literal["auto", "chunked", "full", "liger"]
 Between = Callable[[Tensor, Tensor, float | None, bool], tuple[Tensor, Tensor]]
+SHARED = 8
+"""Times the logits of one thread, where several share each product and wait for each other at its end."""
 LEAST = {"cpu": HEAD_LEAST, "cuda": 4096}
 """Tokens of a chunk: with fewer, going through W and dW once a chunk costs more than 10% of the three products; decision 0130."""
 
@@ -157,7 +159,8 @@ def _chunks(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float |
     nats_N = x_ND.new_empty(len(x_ND), dtype=torch.float64)
     dx_ND = torch.empty_like(x_ND) if wanted[0] else None
     dweight_VD = torch.zeros_like(weight_VD, dtype=exact) if wanted[1] else None
-    size = head_chunk(len(x_ND), len(weight_VD), LEAST.get(x_ND.device.type, HEAD_LEAST))
+    most = HEAD_LOGITS * (1 if torch.get_num_threads() == 1 else SHARED)
+    size = head_chunk(len(x_ND), len(weight_VD), LEAST.get(x_ND.device.type, HEAD_LEAST), most)
     room_CV = cast_VD.new_empty(size, len(weight_VD))
     for first in range(0, len(x_ND), max(1, size)):
         part = slice(first, first + size)
