@@ -30,6 +30,7 @@ def test_what_is_written_is_read(tmp_path, key):
 
 @pytest.mark.parametrize("change", [
     {"device": "another processor"}, {"version": 0}, {"paces": None}, {"paces": [{}]}, {"made": None, "cores": "two"}, {"compiled": [3]},
+    {"paces": []}, {"compiled": [{"width": 0, "ratio": 1.2, "seconds": 9.0}]}, {"compiled": [{"width": 64, "ratio": 0.0, "seconds": 9.0}]},
 ])  # fmt: skip
 def test_a_foreign_or_odd_file_is_ignored_with_a_line(tmp_path, key, change):
     path = write_calibration(tmp_path, key, MADE, [])
@@ -45,9 +46,11 @@ def test_a_torn_file_is_ignored_with_a_line(tmp_path, key, text):
     assert read_calibration(tmp_path, key)[0] is None and "is ignored" in read_calibration(tmp_path, key)[1]
 
 
-def test_negative_rates_are_no_calibration(tmp_path, key):
+@pytest.mark.parametrize("rate", ["-1e-11", "NaN", "Infinity", "1e999"])
+def test_negative_rates_and_such_are_no_calibration(tmp_path, key, rate):
     path = write_calibration(tmp_path, key, MADE, [])
-    path.write_text(path.read_text().replace("1e-11", "-1e-11"))
+    assert "1e-11" in path.read_text()
+    path.write_text(path.read_text().replace("1e-11", rate))
     assert read_calibration(tmp_path, key)[0] is None
 
 

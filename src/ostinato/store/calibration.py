@@ -12,6 +12,7 @@ import hashlib
 import importlib.metadata
 import json
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -49,13 +50,15 @@ def read_calibration(cache: Path, key: Mapping[str, Any]) -> tuple[Calibration |
         content = json.loads(path.read_text(encoding="utf-8"))
         if wrong := [name for name in KEY if content[name] != key[name]]:
             raise ValueError(f"it is of {wrong[0]} {content[wrong[0]]!r}")
+        if not content["paces"]:
+            raise ValueError("nothing in it was measured")
         return Calibration(
             str(content["device"]), int(content["cores"]), str(content["made"]), tuple(_pace(pace) for pace in content["paces"]),
-            tuple(CompiledProbe(int(one["width"]), float(one["ratio"]), float(one["seconds"])) for one in content["compiled"]),
+            tuple(_compiled(one) for one in content["compiled"]),
         ), None  # fmt: skip
     except (FileNotFoundError, NotADirectoryError):
         return None, None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         return None, f"{path} is ignored ({error or type(error).__name__}); `ostinato calibrate` writes it anew"
 
 
@@ -71,9 +74,20 @@ def _pace(record: Mapping[str, Any]) -> Pace:
     rates = {name: {str(count): float(value) for count, value in record[name].items()} for name in ("step", "forward")}
     pace = Pace(int(record["threads"]), int(record["at_once"]), str(record["dtype"]), **rates, start=float(record["start"]),
                 error=float(record["error"]))  # fmt: skip
-    if pace.threads < 1 or pace.start < 0 or min(*pace.step.values(), *pace.forward.values()) < 0 or not any(pace.step.values()):
-        raise ValueError("a number is out of range")
+    _in_range(min(pace.threads, pace.at_once) >= 1 and any(pace.step.values()))
+    _in_range(all(0 <= one < math.inf for one in (*pace.step.values(), *pace.forward.values(), pace.start, pace.error)))
     return pace
+
+
+def _compiled(record: Mapping[str, Any]) -> CompiledProbe:
+    probe = CompiledProbe(int(record["width"]), float(record["ratio"]), float(record["seconds"]))
+    _in_range(probe.width >= 1 and 0 < probe.ratio < math.inf and 0 <= probe.seconds < math.inf)
+    return probe
+
+
+def _in_range(is_so: bool) -> None:
+    if not is_so:
+        raise ValueError("a number is out of range")
 
 
 def write_calibration(cache: Path, key: Mapping[str, Any], calibration: Calibration, probes: Any) -> Path:
