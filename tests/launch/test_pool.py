@@ -237,7 +237,9 @@ def test_a_run_that_began_with_other_threads_keeps_them_and_its_share_of_the_cor
     from ostinato.launch import due
 
     jobs = {(job.arm.name, job.seed): job for job in due(tiny(), store)}
-    jobs["plain", 2].folder.write_session(device="cpu", threads=2, compiled=False)
+    for seed in (1, 2):
+        jobs["plain", seed].folder.write_session(device="cpu", threads=2, compiled=False)
+    jobs["plain", 2].folder.append_step({"step": 1})  # the other has taken none yet
     seen, genuine = {}, Pretend.__init__
 
     def begin(self, *given):
@@ -266,6 +268,7 @@ def test_a_torn_session_file_is_left_to_the_worker(tiny, store, console):
 
     folder = due(tiny(), store)[0].folder
     folder.write_session(threads=2)
+    folder.append_step({"step": 1})
     (folder.path / "session.json").write_text("{")
     assert len(run_study(tiny(), store, jobs=2, console=console).done) == 3
 

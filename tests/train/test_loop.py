@@ -16,7 +16,7 @@ from ostinato.model.compiled import code_folder
 from ostinato.store.environment import no_compiler
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Checkpoints, Evaluate
-from ostinato.train import RunRequest, checkpoints, evaluation, session, train
+from ostinato.train import RunRequest, checkpoints, evaluation, loop, session, train
 from ostinato.train.session import Session
 from ostinato.train.trainer import Trainer
 
@@ -378,3 +378,21 @@ def test_a_run_goes_on_with_the_threads_it_began_with(run, small_arm, caplog):
         assert run(small_arm(), name="broken", threads=1)[0] == "done"
     assert "as the run began: 2 threads, not compiled" in caplog.text and "the last digits may differ" not in caplog.text
     same_run(folder, run(small_arm(), name="whole", threads=2)[1])
+
+
+def test_a_run_that_has_taken_no_step_may_still_compute_in_any_way(run, small_arm, tmp_path):
+    """As after a first session that could not compile."""
+    folder = RunFolder(tmp_path / "runs" / "a")
+    folder.write_session(device="cpu", threads=2, compiled=True)
+    state, folder = run(small_arm())
+    assert state == "done" and folder.session().items() >= {"threads": 1, "compiled": False}.items()
+
+
+def test_a_compiled_run_goes_on_where_nothing_can_be_compiled(run, small_arm, monkeypatch, caplog):
+    _, folder = run(small_arm(), **after(5))
+    folder.write_session(compiled=True)
+    monkeypatch.setattr(loop, "no_compiler", lambda: "the C++ compiler g++")
+    with caplog.at_level(logging.WARNING, logger="ostinato"):
+        assert run(small_arm())[0] == "done"
+    assert "the run began compiled; without the C++ compiler g++ it goes on not compiled" in caplog.text
+    assert folder.session()["compiled"] is False

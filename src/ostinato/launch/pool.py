@@ -120,7 +120,7 @@ class Pool:
     def _threads(self, job: Job) -> int:
         """What the run began with, because only the same number gives the same bits; else what this launch has for each."""
         try:
-            before = job.folder.session()
+            before = job.folder.begun()
         except StoreError:  # its worker says so
             return self.threads
         return int(before.get("threads", self.threads)) if before.get("device", "cpu") == "cpu" else self.threads

@@ -122,4 +122,5 @@ def _explained(error: Exception) -> Exception:
         return error
     said = " ".join([line.strip() for line in str(error).splitlines() if line.strip()][:2]) or type(error).__name__
     return TrainingError(f"the model could not be compiled: {said}", "what is asked to be compiled is not run in another way",
-                         f"give --no-compile; or delete {code_folder()}, if its files are damaged")  # fmt: skip
+                         f"see to the C++ compiler (CXX); or delete {code_folder()}, if its files are damaged; "
+                         "or, as long as the run has taken no step, give --no-compile")  # fmt: skip

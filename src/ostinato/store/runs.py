@@ -277,6 +277,11 @@ class RunFolder:
                 return {name: about[name] for name in SESSION if name in about and _possible(name, about[name])}
         return {}
 
+    def begun(self) -> dict[str, Any]:
+        """`session`, for a run that has taken a step; {} for one that has none yet, which may still compute in any way. Raises as `session`."""
+        logged = self.steps_path.exists() and self.steps_path.stat().st_size
+        return self.session() if logged or self.finished_steps_path.exists() or self.checkpoints() else {}
+
     def write_session(self, **settings: Any) -> None:
         """Remember some of SESSION for every later session, beside what is remembered already. Raises StoreError for another name."""
         if unknown := sorted(set(settings) - set(SESSION)):

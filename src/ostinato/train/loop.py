@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ostinato.data import Prepared
+from ostinato.store.environment import no_compiler
 from ostinato.store.runs import RunFolder
 from ostinato.train.evaluation import Evaluations
 from ostinato.train.machine import Machine, choose
@@ -57,13 +58,17 @@ def train(request: RunRequest, prepared: Prepared, folder: RunFolder, *, device:
 
 
 def remembered(folder: RunFolder, machine: Machine) -> Machine:
-    """The machine with the threads and the choice to compile of the run's first session; this one's when it is the first.
+    """The machine with the threads and the choice to compile of the run's first session; this one's when no step was taken before.
 
-    On another kind of device there are no bits to keep: the run goes on as that device has it.
+    On another kind of device there are no bits to keep: the run goes on as that device has it. Nor are there any where the run was compiled
+    and this machine cannot.
     """
-    before = folder.session()
+    before = folder.begun()
     if before.get("device", machine.device.type) != machine.device.type:
         before = {}
+    if before.get("compiled") and machine.device.type == "cpu" and not machine.compiled and (missing := no_compiler()):
+        log.warning("the run began compiled; without %s it goes on not compiled, and the last digits may differ from here on", missing)
+        before = before | {"compiled": False}
     kept = replace(machine, **{name: before[name] for name in ("threads", "compiled") if name in before})
     if kept != machine:
         log.info("as the run began: %d threads, %s", kept.threads, "compiled" if kept.compiled else "not compiled")
