@@ -18,7 +18,6 @@ from ostinato.launch.calibrate import calibrate
 from ostinato.launch.probes import CPU, GPU, Probe
 from ostinato.ledger import work
 from ostinato.ledger.choice import Choice
-from ostinato.model import masks
 from ostinato.store.calibration import calibration_key, read_calibration
 
 TINY = (Probe(16, "1", 8, 2, 300), Probe(16, "1", 8, 2, 300, "adamw", heads=4))
@@ -27,12 +26,6 @@ TINY = (Probe(16, "1", 8, 2, 300), Probe(16, "1", 8, 2, 300, "adamw", heads=4))
 def test_every_probe_is_an_arm_with_a_step():
     for one in (*CPU, *GPU):
         assert work.step_work(one.arm(), one.vocab)["products"] > 0
-
-
-def test_the_ledger_knows_where_attention_goes_in_blocks():
-    names = ("BLOCKS_LEAST_HEAD_DIM", "BLOCKS_LEAST_KEYS", "BLOCKS_MOST_KEYS")
-    assert [getattr(work, name) for name in names] == [getattr(masks, name) for name in names]
-    assert masks.blocks.BLOCK == work.BLOCK
 
 
 def test_a_probe_says_what_its_steps_took(capsys, monkeypatch):

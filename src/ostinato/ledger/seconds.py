@@ -16,7 +16,7 @@ from ostinato.study.derive import recipe_steps
 from ostinato.study.points import measurements
 from ostinato.study.records import Arm, Evaluate
 
-VERSION = 1
+VERSION = 2
 """Of probes and counts together: a calibration of another version is not read."""
 ROUGH = 0.1
 """A larger error of its own steps means that others worked on the machine meanwhile: 0.02 where they do not (docs/decisions/0143)."""

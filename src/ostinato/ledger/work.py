@@ -37,8 +37,10 @@ _CALLS = {"gqa": 22, "gdn": 60, "mlp": 8, "ends": 20}
 PASSES = ("calls", "chunks")
 """Counted once a forward pass, whatever it reads; the other counts of FORWARD are once a token."""
 
-BLOCK, BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS = 64, 32, 256, 768
-"""Where attention on a CPU goes in blocks of queries: as in model/masks.py (tested)."""
+BLOCK = 64
+BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS_CAUSAL = 256, 768
+BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_HEAD_DIM_CAUSAL = 32, 64
+"""Where attention on a CPU goes in blocks of so many queries (model/masks.py); CAUSAL: where nothing else is asked. Decision 0134."""
 
 Work = dict[str, float]
 
@@ -116,7 +118,8 @@ def _mixer(found: Work, model: Model, application: Application, context: int, do
     found["elements"] += 4 * model.d_model + (9 if normed else 6) * (heads + kv_heads(model)) * size + 3 * value * kv_heads(model) * size
     window = layer_window(model, application.layer, context)
     plain = window >= context and model.positions != "alibi" and not documents
-    if documents or size < BLOCKS_LEAST_HEAD_DIM or context < BLOCKS_LEAST_KEYS or (plain and context > BLOCKS_MOST_KEYS):
+    least = BLOCKS_LEAST_HEAD_DIM_CAUSAL if plain else BLOCKS_LEAST_HEAD_DIM
+    if documents or size < least or context < BLOCKS_LEAST_KEYS or (plain and context > BLOCKS_MOST_KEYS_CAUSAL):
         way, keys = ("attention", (context + 1) / 2) if plain else ("masked", float(context))
     else:
         way, keys = "blocks", min((context + BLOCK) / 2, float(window + BLOCK))

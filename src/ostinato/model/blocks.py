@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-BLOCK = 64
+from ostinato.ledger.work import BLOCK
+
 SCORES_AT_ONCE = 2**18
 """1 MB: enough work for two threads, and near enough to them."""
 

@@ -33,14 +33,18 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from ostinato.errors import OstinatoError
+from ostinato.ledger.work import (
+    BLOCKS_LEAST_HEAD_DIM,
+    BLOCKS_LEAST_HEAD_DIM_CAUSAL,
+    BLOCKS_LEAST_KEYS,
+    BLOCKS_MOST_KEYS_CAUSAL,
+)
 from ostinato.model import blocks
 from ostinato.model.compiled import own_code
 from ostinato.model.positions import alibi_slopes
 
 Backend = Literal["auto", "causal", "blocks", "masked", "flex"]
 FLEX_LEAST_HEAD_DIM = 16  # the compiled kernels' smallest
-BLOCKS_LEAST_KEYS, BLOCKS_MOST_KEYS_CAUSAL = 256, 768
-BLOCKS_LEAST_HEAD_DIM, BLOCKS_LEAST_HEAD_DIM_CAUSAL = 32, 64
 
 
 @dataclass(frozen=True)

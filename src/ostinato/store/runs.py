@@ -278,7 +278,7 @@ class RunFolder:
         return {}
 
     def begun(self) -> dict[str, Any]:
-        """`session`, for a run that has taken a step; {} for one that has none yet, which may still compute in any way. Raises as `session`."""
+        """`session` of a run that has taken a step; {} of one that has not, which may still compute in any way. Raises as `session`."""
         logged = self.steps_path.exists() and self.steps_path.stat().st_size
         return self.session() if logged or self.finished_steps_path.exists() or self.checkpoints() else {}
 
