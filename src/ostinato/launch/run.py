@@ -106,6 +106,7 @@ def run_study(
     with display.running(), pool.signals():
         pool.run()
     extra = ([] if device == "auto" else ["--device", device]) + asked_to
+    extra += [part for name, count in (("--jobs", jobs), ("--threads", threads)) if count is not None for part in (name, str(count))]
     extra += [part for name in (trackers if track is not None else ()) for part in ("--track", name)]
     outcome = pool.outcome(shlex.join(_command(study, store, arms, seeds) + extra))
     display.ended(outcome)
