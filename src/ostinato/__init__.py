@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ostinato.lazy import given_when_asked
 
 __version__ = "0.3.0"
 _VERBS = ("Study", "calibrate", "check", "corpora", "draw_schedule", "find_run", "generate", "keys", "list_runs", "list_studies", "new",
           "open_store", "query")  # fmt: skip
 __all__ = [*_VERBS, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    """What `ostinato.api` offers, imported when it is first asked for."""
-    if name in _VERBS:
-        from ostinato import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'ostinato' has no attribute {name!r}")
+__getattr__ = given_when_asked(__name__, dict.fromkeys(_VERBS, "api"))
 
 
 def __dir__() -> list[str]:

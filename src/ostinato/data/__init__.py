@@ -6,17 +6,11 @@ are functions in the modules of the same name.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from ostinato.lazy import given_when_asked
 
 _WHERE = {
     "BatchPlan": "batches", "Prepared": "prepared", "Targets": "targets", "document_ids": "batches",
     "find_prepared": "prepare", "rows": "packing",
 }  # fmt: skip
 __all__ = list(_WHERE)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'ostinato.data' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"ostinato.data.{_WHERE[name]}"), name)
+__getattr__ = given_when_asked(__name__, _WHERE)

@@ -5,17 +5,11 @@ Names are imported when they are first asked for: a plan needs none of the stati
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from ostinato.lazy import given_when_asked
 
 _WHERE = {
     "Cell": "tables", "Column": "tables", "PlanSheet": "plan", "Results": "results", "Row": "tables", "Table": "tables",
     "to_rich": "tables", "write_report": "write",
 }  # fmt: skip
 __all__ = list(_WHERE)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'ostinato.report' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"ostinato.report.{_WHERE[name]}"), name)
+__getattr__ = given_when_asked(__name__, _WHERE)

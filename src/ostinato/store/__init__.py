@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ostinato.lazy import given_when_asked
 from ostinato.store.environment import environment, usable_cores
 from ostinato.store.losses import LossTable, TargetTable
 from ostinato.store.runs import STATES, RunFolder
@@ -12,12 +11,4 @@ from ostinato.store.studies import StudyFolder, StudyVersion, evaluation_key, st
 
 __all__ = ["STATES", "VIEWS", "Answer", "LossTable", "RunFolder", "Store", "StudyFolder", "StudyVersion", "TargetTable",
            "environment", "evaluation_key", "study_hash", "usable_cores"]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """What belongs to queries, imported when it is first asked for."""
-    if name in ("VIEWS", "Answer"):
-        from ostinato.store import query
-
-        return getattr(query, name)
-    raise AttributeError(f"module 'ostinato.store' has no attribute {name!r}")
+__getattr__ = given_when_asked(__name__, {"VIEWS": "query", "Answer": "query"})
