@@ -27,7 +27,7 @@ from ostinato.launch.process import gpu_names, worker_environment
 from ostinato.ledger.seconds import ROUGH, Calibration, CompiledProbe, Pace, fit
 from ostinato.ledger.work import FORWARD, STEP, measuring_work, step_work
 from ostinato.store.calibration import calibration_key, made_now, write_calibration
-from ostinato.store.environment import DEVICES, no_compiler
+from ostinato.store.environment import DEVICES, need_compiler
 from ostinato.study.records import Evaluate
 
 SECONDS = 0.25  # for each probe, or two steps of it
@@ -77,9 +77,8 @@ def calibrate(device: str = "auto", compiled: bool = False, cache: Path | None =
     began, key, gpu = time.monotonic(), calibration_key(device), gpu_names(device)
     if device == "cuda" and not gpu:
         raise TrainingError("device cuda", "this machine has no GPU that is visible", "use --device auto or cpu")
-    if compiled and not gpu and (missing := no_compiler()):
-        raise TrainingError(f"compiling on a CPU without {missing}", "torch makes C++ of a model, and a program of that",
-                            "install it (g++ and python3-dev), name another compiler in CXX, or leave out --compile")  # fmt: skip
+    if compiled and not gpu:
+        need_compiler(TrainingError, "compiling on a CPU", "leave out --compile")
     cores, probes = key["cores"], probes or (GPU if gpu else CPU)
     if gpu:
         turns = [(1, 1, "bfloat16"), (1, 1, "float32")]

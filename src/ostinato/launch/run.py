@@ -27,7 +27,7 @@ from ostinato.ledger.choice import Choice, choose, compile_pays
 from ostinato.ledger.seconds import Calibration
 from ostinato.store import Store, usable_cores
 from ostinato.store.calibration import calibration_key, read_calibration
-from ostinato.store.environment import DEVICES, no_compiler
+from ostinato.store.environment import DEVICES, need_compiler, no_compiler
 from ostinato.study.load import is_shipped
 from ostinato.study.records import Study
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 GUESS_FLOPS = 20e9  # a second and core, of small models; only for whether a calibration is worth its minute
 LONG_SECONDS = 600.0
+
 
 def run_study(
     study: Study,
@@ -65,9 +66,8 @@ def run_study(
         raise StudyError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
     if not gpu and device == "cuda":
         raise StudyError("device cuda without a GPU", "this machine has no GPU that is visible", "use --device auto")
-    if compiled and not gpu and (missing := no_compiler()):
-        raise StudyError(f"--compile without {missing}", "on a CPU torch makes C++ of a model, and a program of that",
-                         "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
+    if compiled and not gpu:
+        need_compiler(StudyError, "--compile on a CPU", "give --no-compile")
     for option, value in (("jobs", jobs), ("threads", threads)):
         if value is not None and (type(value) is not int or value < 1):
             raise StudyError(f"{option} {value!r}", f"{option} is a whole number, 1 or more", "leave it out: the study then ends first")

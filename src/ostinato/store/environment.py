@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ostinato
+from ostinato.errors import OstinatoError
 
 DEVICES = ("auto", "cpu", "cuda")
 """What a run may be told to use; auto takes a GPU where there is one."""
@@ -91,6 +92,13 @@ def no_compiler() -> str | None:
     if shutil.which(compiler) is None:
         return f"the C++ compiler {compiler}"
     return None if header.exists() else f"Python's headers ({header})"
+
+
+def need_compiler(refusal: type[OstinatoError], what: str, instead: str) -> None:
+    """Raise `refusal` where a CPU's code cannot be compiled.  what: was asked for.  instead: how to do without."""
+    if missing := no_compiler():
+        raise refusal(f"{what} without {missing}", "torch makes C++ of a model, and a program of that",
+                      f"install it (g++ and python3-dev), name another compiler in CXX, or {instead}")  # fmt: skip
 
 
 def gpus() -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from ostinato.model.decoder import Decoder
 from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.head import choose_head
 from ostinato.model.masks import Masks
-from ostinato.store.environment import DEVICES, no_compiler
+from ostinato.store.environment import DEVICES, need_compiler
 from ostinato.study.derive import head_dim
 from ostinato.train import heap
 
@@ -87,9 +87,8 @@ def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Mach
     if device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("device cuda", "this machine has no GPU that torch can use", "use device auto or cpu")
     found = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-    if compiled and found == "cpu" and (missing := no_compiler()):
-        raise TrainingError(f"compilation on a CPU without {missing}", "torch makes C++ of a model, and a program of that",
-                            "install it (g++ and python3-dev), name another compiler in CXX, or give --no-compile")  # fmt: skip
+    if compiled and found == "cpu":
+        need_compiler(TrainingError, "compilation on a CPU", "give --no-compile")
     return Machine(torch.device(found), dtype, threads or torch.get_num_threads(), compiled)
 
 
