@@ -209,13 +209,15 @@ class Pool:
         by_run = {worker.job.fingerprint: worker for worker in self.workers}
         every = {job.fingerprint: job for job in reversed(self.chosen)}
         pending: list[tuple[float, float | None]] = []
+        tokens: dict[str, int] = {}
         for job in every.values():
             if self.ended.get(job.fingerprint, ("",))[0] in ("done", "reused"):
                 done += job.work
                 continue
             worker = by_run.get(job.fingerprint)
             progress = worker.progress() if worker else job.folder.progress()
-            reached = job.work_done(int(progress.get("tokens") or 0), progress.get("measuring"))
+            tokens[job.fingerprint] = int(progress.get("tokens") or 0)
+            reached = job.work_done(tokens[job.fingerprint], progress.get("measuring"))
             if worker:
                 reached = max(reached, worker.began_at)
                 pace = job.token_work * (progress.get("tokens_per_s") or 0.0)  # of its steps; how long it took to start says nothing
@@ -224,7 +226,7 @@ class Pool:
             done += reached
         paces = self.speeds[-self.slots :] or [pace for _, pace in pending if pace]
         speed = sum(paces) / len(paces) if paces else 1.0 if all(job.seconds for job in self.due) else None
-        waiting = [job.work - job.work_done(int(job.folder.progress().get("tokens") or 0)) for job in [*self.queue, *self.elsewhere]]
+        waiting = [job.work - job.work_done(tokens[job.fingerprint]) for job in [*self.queue, *self.elsewhere]]
         left = seconds_left(pending, waiting, self.slots, speed)
         views = tuple(self._run_view(job, running) for job in reversed(every.values()))
         total = sum(job.work for job in every.values())

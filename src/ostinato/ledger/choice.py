@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ostinato.ledger.ledger import Ledger
-from ostinato.ledger.seconds import Calibration, RunSeconds, run_seconds
+from ostinato.ledger.seconds import Calibration, RunSeconds, run_seconds, step_seconds
 from ostinato.study.records import Arm, Evaluate
 
 GAIN = 0.03  # more threads are taken only for more than 3%, and for more than the calibration may be off
@@ -103,7 +103,7 @@ def compile_pays(ledgers: Sequence[Ledger], calibration: Calibration | None, gpu
     saved = 0.0
     for ledger in ledgers:
         nearest = min(calibration.compiled, key=lambda one: abs(math.log(one.width / ledger.arm.model.d_model)))
-        training = run_seconds(calibration, ledger.arm, ledger.vocab, Evaluate(), None, threads).training
+        training = ledger.steps * step_seconds(calibration, ledger.arm, ledger.vocab, threads)
         kinds = len({(row.kind, row.part, row.window, row.enters_pass) for row in ledger.applications})
         saved += training * (1 - 1 / nearest.ratio) - nearest.seconds * (1 + kinds) / 2
     return saved > 0
