@@ -58,10 +58,9 @@ def first(decoder: Decoder, shape: Shape) -> float:
 
 
 def whole_walk(shape: Shape, schedule: str) -> Decoder:
-    """The same model with all of its walk as one graph, beside our compiled head."""
-    decoder, ours = made(shape, False, schedule), made(shape, True, schedule)
+    """The same model with all of its walk as one graph, as one graph."""
+    decoder = made(shape, False, schedule)
     decoder._walk = torch.compile(decoder._walk, fullgraph=True, dynamic=False)
-    decoder._compile = lambda function, kind, whole=True: ours._compile(function, kind) if kind == "head" else function
     return decoder
 
 

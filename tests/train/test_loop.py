@@ -117,11 +117,11 @@ def test_compiled_it_goes_on_to_the_bit_with_the_code_on_disk(run, small_arm, mo
     _, eager = run(small_arm(), "eager")
     counters.clear()
     _, whole = run(small_arm(), "whole", compiled=True)
-    assert counters["aot_autograd"]["autograd_cache_saved"] == 2 and not counters["aot_autograd"]["autograd_cache_hit"]
+    assert counters["aot_autograd"]["autograd_cache_saved"] == 1 and not counters["aot_autograd"]["autograd_cache_hit"]
     assert list((tmp_path / "cache" / "compiled").iterdir()) == [code_folder()]
     assert run(small_arm(), "parts", compiled=True, **after(7))[0] == "stopped"
     state, parts = run(small_arm(), "parts", compiled=True)
-    assert state == "done" and counters["aot_autograd"]["autograd_cache_saved"] == 2 and counters["aot_autograd"]["autograd_cache_hit"] == 4
+    assert state == "done" and counters["aot_autograd"]["autograd_cache_saved"] == 1 and counters["aot_autograd"]["autograd_cache_hit"] == 2
     same_run(whole, parts)
     assert [row["loss"] for row in steps(whole)] == pytest.approx([row["loss"] for row in steps(eager)], rel=1e-5)
     assert [row["grad_norm"] for row in steps(whole)] == pytest.approx([row["grad_norm"] for row in steps(eager)], rel=1e-3)

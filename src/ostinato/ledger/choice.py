@@ -91,8 +91,8 @@ def seconds_left(running: Sequence[tuple[float, float | None]], waiting: Sequenc
 def compile_pays(ledgers: Sequence[Ledger], calibration: Calibration | None, gpu: bool, threads: int = 1) -> bool:
     """Whether compiling saves more of these runs than it takes; one answer for all runs of a study, so that they stay comparable.
 
-    On a CPU by the compiled probes of the calibration, each run paying for its own kinds of application and the head; without such
-    probes, no. On a GPU, where every run has COMPILE_STEPS steps at least.
+    On a CPU by the compiled probes of the calibration, each run paying for its own kinds of application; without such probes, no.
+    On a GPU, where every run has COMPILE_STEPS steps at least.
     """
     if not ledgers:
         return False
@@ -105,5 +105,5 @@ def compile_pays(ledgers: Sequence[Ledger], calibration: Calibration | None, gpu
         nearest = min(calibration.compiled, key=lambda one: abs(math.log(one.width / ledger.arm.model.d_model)))
         training = ledger.steps * step_seconds(calibration, ledger.arm, ledger.vocab, threads)
         kinds = len({(row.kind, row.part, row.window, row.enters_pass) for row in ledger.applications})
-        saved += training * (1 - 1 / nearest.ratio) - nearest.seconds * (1 + kinds) / 2
+        saved += training * (1 - 1 / nearest.ratio) - nearest.seconds * kinds
     return saved > 0

@@ -1,4 +1,4 @@
-"""Compiled code, one graph per kind of application and one for the head; the loop over applications stays in Python.
+"""Compiled code, one graph per kind of application and, on a GPU, one for the head; the loop over applications stays in Python.
 
 A graph takes parameters, scalars, masks and angles as inputs: whatever number of layers and passes are of one kind, it is compiled once,
 and the compiler's time does not grow with depth (torch calls it regional compilation). It is bound to the shapes of its tensors; other
@@ -7,8 +7,8 @@ its own, because torch keeps what it compiled by code object, tries all of that 
 compiles at a time; the others find what it made.
 
 What was compiled stays in the cache folder, and the next process finds it there: OSTINATO_CACHE, or TORCHINDUCTOR_CACHE_DIR where that is
-set. Its name follows from torch's version, the processor and the sources of this room: code for or of others is never run. torch locks and
-renames its files, so any number of processes may compile at once.
+set. Its name follows from torch's version, the processor, the instructions in use and the sources of this room: code for or of others is
+never run. torch locks and renames its files, so any number of processes may compile at once.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Compiled:
             _keep_code()
         try:
             with _compiling():
+                if self.backend == "inductor" and any(part.device.type == "cpu" for part in given if isinstance(part, Tensor)):
+                    _require_full_width()
                 made = torch.compile(own_code(function), backend=self.backend, fullgraph=whole, dynamic=False)
                 found = made(*given)
         except Exception as error:
@@ -76,7 +78,8 @@ class Compiled:
 
 def code_folder() -> Path:
     """Where code compiled of these very sources is kept, for this version of torch and this processor."""
-    digest = hashlib.sha256(f"{torch.__version__} {sys.version} {cpu_model()}".encode())
+    capability = torch.backends.cpu.get_cpu_capability()  # of the processor, or less where ATEN_CPU_CAPABILITY says so
+    digest = hashlib.sha256(f"{torch.__version__} {sys.version} {cpu_model()} {capability}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return default_cache() / "compiled" / f"torch-{torch.__version__}-{digest.hexdigest()[:8]}"
@@ -87,6 +90,21 @@ def _keep_code() -> None:
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
     if not named or named.startswith(str(Path(tempfile.gettempdir()) / "torchinductor_")):
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(code_folder())
+
+
+def _require_full_width() -> None:
+    """Raise TrainingError if Inductor would use narrower instructions than torch's own operations, whose bits would differ.
+
+    It asks small programs in its cache folder which ones work; a damaged one says no, without a word.
+    """
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    wanted, found = torch.backends.cpu.get_cpu_capability(), str(pick_vec_isa())
+    if wanted.startswith("AVX") and wanted.lower() not in found:
+        raise TrainingError(f"the compiler found that instructions of {wanted}, which torch uses, do not work",
+                            "compiled code has the instructions of torch's own operations: with others it is other code",
+                            f"delete {os.environ['TORCHINDUCTOR_CACHE_DIR']}, if its files are damaged; or see to the C++ compiler (CXX); "
+                            "or, as long as the run has taken no step, give --no-compile")  # fmt: skip
 
 
 def own_code(function: Callable) -> Callable:

@@ -96,7 +96,7 @@ class Decoder(nn.Module):
     vocab: rows of the embedding.  context: the most positions of learned positions, and the meaning of a whole window.
     bos: what an empty prompt begins with.  compute_dtype: of the products (None: that of the weights).
     backend: of attention, see masks.py.  delta_backend: of the gated delta rule, see delta_rule.py.
-    compiled: train through torch.compile, one graph a kind of application and one for the head, see compiled.py.
+    compiled: train through torch.compile, one graph a kind of application, see compiled.py.
     activation_checkpointing: keep only the input of every application but the last for the backward pass; results do not change.
     Raises OstinatoError for a shape that cannot run.
     """
@@ -154,8 +154,9 @@ class Decoder(nn.Module):
         keys_B2: of the noise of every row in a training step (noise.row_keys); None: the fixed noise of measuring.
         """
         x_BTD = self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2)
+        between = self._compile(softmax, "head") if x_BTD.is_cuda else softmax  # on a CPU its passes are faster one by one (0138)
         nats_N = nats(x_BTD.flatten(0, 1), self.head_VD, targets_BT.flatten(), softcap=self.model.softcap,
-                      product_dtype=self.product_dtype, between=self._compile(softmax, "head"))  # fmt: skip
+                      product_dtype=self.product_dtype, between=between)  # fmt: skip
         return nats_N.view(targets_BT.shape)
 
     def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None,
