@@ -96,6 +96,11 @@ def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
+def paired(ours: list[float], peer: list[float]) -> float:
+    """How many times faster ours is: the median over rounds of the ratio within a round, whatever the machine did to that round."""
+    return statistics.median(theirs / own for own, theirs in zip(ours, peer, strict=True))
+
+
 def machine() -> dict[str, Any]:
     """What these numbers were taken on."""
     found: dict[str, Any] = {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0],

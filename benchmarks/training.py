@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import floor
 import torch
-from harness import SHAPES, Row, Shape, interleaved, main, medians
+from harness import SHAPES, Row, Shape, interleaved, main, medians, paired
 from peers import PEERS, step
 from torch import Tensor
 
@@ -28,7 +28,7 @@ from ostinato.train.step import MicroBatch, accumulate
 
 DESK = Shape(64, 4, 172, 512, 128, 8, 4)
 """Of a desk study's runs, which have a thread each."""
-ROUNDS = {"a": 20, "b": 6, "c": 4, "desk": 60}
+ROUNDS = {"a": 30, "b": 8, "c": 6, "desk": 60}
 
 
 def arm(shape: Shape) -> Model:
@@ -85,20 +85,21 @@ def compare(name: str, threads: int, rounds: int, compiled: tuple[bool, ...] = (
     torch.compiler.reset()  # torch compiles a peer's loss for eight shapes and models at most, then goes on in eager code
     with choose("cpu", "float32", threads, False).session():
         floor_seconds = floor.seconds(shape, 0.2)
-        seconds = medians(interleaved(candidates(shape, compiled), rounds, warmup=2))
+        turns = interleaved(candidates(shape, compiled), rounds, warmup=2)
+    seconds = medians(turns)
     speed = {who: shape.tokens / taken for who, taken in seconds.items()}
     own = max((who for who in speed if who.startswith("ostinato")), key=speed.__getitem__)
     peer = max((who for who in speed if not who.startswith("ostinato")), key=speed.__getitem__)
     notes = {who: f"{value:,.0f} tokens/s, {floor_seconds / seconds[who]:.0%} of the floor" for who, value in
              sorted(speed.items(), key=lambda pair: -pair[1])}  # fmt: skip
     claim = f"training step {name}, {threads} thread{'s' * (threads > 1)}"
-    return Row(claim, speed[own], speed[peer], "tokens/s", speed[own] / speed[peer], 1.0 if threads == 2 else None,
+    return Row(claim, speed[own], speed[peer], "tokens/s", paired(turns[own], turns[peer]), 1.0 if threads == 2 else None,
                peer_name=peer, notes=notes)  # fmt: skip
 
 
 def measure(quick: bool) -> list[Row]:
-    """Two threads, for the targets, and one."""
-    cases = [("desk", 1)] if quick else [(name, threads) for threads in (2, 1) for name in SHAPES] + [("desk", 1)]
+    """Two threads, for the targets; one for a run of a desk study."""
+    cases = [("desk", 1)] if quick else [*((name, 2) for name in SHAPES), ("desk", 1)]
     return [compare(name, threads, 3 if quick else ROUNDS[name], (False,) if quick else (False, True)) for name, threads in cases]
 
 
