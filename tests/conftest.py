@@ -45,3 +45,37 @@ def small_arm(small_text):
                    data=small_text.data.model_copy(update=data or {}), seeds=(1,))  # fmt: skip
 
     return make
+
+
+@pytest.fixture(scope="session")
+def small_model():
+    """small_model(**keys) -> Model, family defaults merged below: two layers of width 32, 2 heads, MLP of 12."""
+    from ostinato.study.families import with_family
+    from ostinato.study.layers import layer_kinds
+    from ostinato.study.records import Model
+
+    def make(**keys: Any) -> Model:
+        given = with_family({"layers": 2, "d_model": 32, "heads": 2, "mlp": {"hidden": 12}, **keys})
+        given["layers"] = layer_kinds(given["layers"])
+        return Model.model_validate(given)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def small_decoder():
+    """small_decoder(model, vocab=11, context=8, …) -> Decoder in float64, every weight noise of its own: nothing hides behind a zero."""
+    import torch
+
+    from ostinato.model.decoder import build
+    from ostinato.model.init import unit_noise
+
+    def make(model: Any, vocab: int = 11, context: int = 8, seed: int = 1, dtype: Any = torch.float64, scale: float = 0.3, **options: Any):
+        decoder = build(model, vocab, context, seed, dtype=dtype, **options)
+        with torch.no_grad():
+            for name, parameter in decoder.named_parameters():
+                noise = torch.from_numpy(unit_noise(seed, "test " + name, parameter.shape)) * scale
+                parameter.copy_(noise + 1 if "norm" in name or "scale" in name else noise)
+        return decoder
+
+    return make

@@ -39,6 +39,18 @@ class Attention(nn.Module):
     def forward(self, x_BTD: Tensor, masks: Masks, window: int | None, angles: tuple[Tensor, Tensor] | None,
                 value_BTKE: Tensor | None = None, slot: Slot | None = None) -> Tensor:  # fmt: skip
         """[B, T, D] -> [B, T, D].  value_BTKE: added to the values.  slot: the application's place in a cache."""
+        q_BTHE, k_BTKE, v_BTKE = self.project(x_BTD, angles, value_BTKE)
+        q_BHTE, k_BKSE, v_BKSE = (part.to(x_BTD.dtype).transpose(1, 2) for part in (q_BTHE, k_BTKE, v_BTKE))
+        if slot is not None:
+            k_BKSE, v_BKSE = slot.extend(k_BKSE, v_BKSE)
+        y_BHTE = masks.of(window, k_BKSE.shape[2]).attend(q_BHTE, k_BKSE, v_BKSE)
+        y_BTHE = y_BHTE.transpose(1, 2)
+        if self.gated:
+            y_BTHE = y_BTHE * torch.sigmoid(self.gate(x_BTD)).unflatten(-1, (y_BTHE.shape[2], -1))
+        return self.o(y_BTHE.flatten(2))
+
+    def project(self, x_BTD: Tensor, angles: tuple[Tensor, Tensor] | None, value_BTKE: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """q [B, T, H, E], k and v [B, T, K, E]: after norms and rotation, what attention sees, before it is cast to the dtype of x."""
         q_BTHE, k_BTKE, v_BTKE = (part(x_BTD).unflatten(-1, (-1, self.head_dim)) for part in (self.q, self.k, self.v))
         if value_BTKE is not None:
             v_BTKE = v_BTKE + value_BTKE
@@ -48,11 +60,4 @@ class Attention(nn.Module):
             q_BTHE, k_BTKE = rotate(q_BTHE, *angles), rotate(k_BTKE, *angles)
         if self.qk_norm == "plain":
             q_BTHE, k_BTKE = self.q_norm(q_BTHE), self.k_norm(k_BTKE)
-        q_BHTE, k_BKSE, v_BKSE = (part.to(x_BTD.dtype).transpose(1, 2) for part in (q_BTHE, k_BTKE, v_BTKE))
-        if slot is not None:
-            k_BKSE, v_BKSE = slot.extend(k_BKSE, v_BKSE)
-        y_BHTE = masks.of(window, k_BKSE.shape[2]).attend(q_BHTE, k_BKSE, v_BKSE)
-        y_BTHE = y_BHTE.transpose(1, 2)
-        if self.gated:
-            y_BTHE = y_BTHE * torch.sigmoid(self.gate(x_BTD)).unflatten(-1, (y_BTHE.shape[2], -1))
-        return self.o(y_BTHE.flatten(2))
+        return q_BTHE, k_BTKE, v_BTKE

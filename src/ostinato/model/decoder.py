@@ -20,7 +20,7 @@ value table and gate. Parameter names are those of ledger/inventory.py; layers a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import torch
@@ -46,7 +46,7 @@ from ostinato.model.noise import fixed_key, normal
 from ostinato.model.norm import RMSNorm, rms_norm
 from ostinato.model.positions import rotation
 from ostinato.model.spans import Spans
-from ostinato.schedule import Application
+from ostinato.schedule import Application, RepeatedGroup
 from ostinato.study.derive import (
     GATE_CHANNELS,
     arm_applications,
@@ -62,6 +62,8 @@ from ostinato.study.derive import (
 )
 from ostinato.study.records import Model
 
+Watch = Callable[[Application | None, Tensor], None]
+"""Sees the stream, [B, T, D], before the first application (None) and after each."""
 log = logging.getLogger("ostinato")
 
 
@@ -108,11 +110,7 @@ class Decoder(nn.Module):
         self.model, self.vocab, self.context, self.bos = model, vocab, context, bos
         self.compute_dtype, self.backend, self.delta_backend = compute_dtype, backend, delta_backend
         self.activation_checkpointing = False
-        self.applications = arm_applications(model)
-        numbers, groups = range(1, len(model.layers) + 1), pass_groups(model)
-        self.enters = {group.first: place for place, group in enumerate(groups)} if model.inject == "linear" else {}
-        self.begins = {index for group in groups for index in group.begins} if model.inject == "linear" else set()
-        self.ends = {index: str(group.layer) for group in groups for index in group.ends} if model.pass_norm else {}
+        numbers, applications = range(1, len(model.layers) + 1), arm_applications(model)
         self.draws = draws_h0(model)
         windows = {i: layer_window(model, i, context) for i in numbers}
         self.windows = {i: None if window >= context else window for i, window in windows.items()}
@@ -128,15 +126,23 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleDict({str(i): Layer(model, i, tied_to(model), delta_backend) for i in numbers})
         self.final_norm = RMSNorm(width, model.norm.weight, model.norm.eps)
         if model.application_scalars:
-            self.residual_scale = unset(len(self.applications))
-            self.x0_scale = unset(len(self.applications))
+            self.residual_scale = unset(len(applications))
+            self.x0_scale = unset(len(applications))
         if not model.tie_embeddings:
             self.head = Linear(width, vocab)
 
-        self.parts = tuple(self._parts(application) for application in self.applications)
+        self.arrange(applications, pass_groups(model))
         self._logged = False
         self._kept: tuple[object, tuple] | None = None
         self.compiled = Compiled() if compiled else None
+
+    def arrange(self, applications: tuple[Application, ...], groups: tuple[RepeatedGroup, ...]) -> None:
+        """Walk along these applications.  groups: whose passes begin with a linear injection or end with a norm."""
+        self.applications, linear = applications, self.model.inject == "linear"
+        self.enters = {group.first: place for place, group in enumerate(groups)} if linear else {}
+        self.begins = {index for group in groups for index in group.begins} if linear else set()
+        self.ends = {index: str(group.layer) for group in groups for index in group.ends} if self.model.pass_norm else {}
+        self.parts = tuple(self._parts(application) for application in applications)
 
     # ---- forward, in the order in which it happens
 
@@ -148,45 +154,55 @@ class Decoder(nn.Module):
         """
         return self.logits(self.hidden(tokens_BT, documents_BT=documents_BT, cache=cache))
 
-    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None, keys_B2: Tensor | None = None) -> Tensor:
+    def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None, keys_B2: Tensor | None = None, *,
+               parts: Sequence[Parts] | None = None, watch: Watch | None = None) -> Tensor:  # fmt: skip
         """Nats of every target, float64 [B, T], 0 where the target is -1 (not counted).
 
         keys_B2: of the noise of every row in a training step (noise.row_keys); None: the fixed noise of measuring.
+        parts, watch: as in `hidden`.
         """
-        x_BTD = self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2)
+        x_BTD = self.hidden(tokens_BT, documents_BT=documents_BT, keys_B2=keys_B2, parts=parts, watch=watch)
         between = self._compile(softmax, "head") if x_BTD.is_cuda else softmax  # on a CPU its passes are faster one by one (0138)
         nats_N = nats(x_BTD.flatten(0, 1), self.head_VD, targets_BT.flatten(), softcap=self.model.softcap,
                       product_dtype=self.product_dtype, between=between)  # fmt: skip
         return nats_N.view(targets_BT.shape)
 
     def hidden(self, tokens_BT: Tensor, *, documents_BT: Tensor | None = None, cache: Cache | None = None,
-               keys_B2: Tensor | None = None) -> Tensor:  # fmt: skip
-        """The stream after the final norm, [B, T, D].  keys_B2: as in `losses`."""
+               keys_B2: Tensor | None = None, parts: Sequence[Parts] | None = None, watch: Watch | None = None) -> Tensor:  # fmt: skip
+        """The stream after the final norm, [B, T, D].  keys_B2: as in `losses`.
+
+        parts: what each application does, instead of the decoder's own `parts`.
+        watch: called with the stream before the first application (None) and after each; it changes nothing.
+        """
         noise = self._noise(tokens_BT, keys_B2, cache.tokens if cache else 0)
         sight = self._sight(tokens_BT, documents_BT, cache)
-        x_BTD = self._walk(tokens_BT, documents_BT, sight, cache, noise)
+        x_BTD = self._walk(tokens_BT, documents_BT, sight, cache, noise, parts or self.parts, watch)
         if cache is not None:
             cache.tokens, cache.last_B = cache.tokens + tokens_BT.shape[1], tokens_BT[:, -1]
         return x_BTD
 
     def _walk(self, tokens_BT: Tensor, documents_BT: Tensor | None, sight: tuple, cache: Cache | None,
-              noise: tuple[Tensor, ...]) -> Tensor:  # fmt: skip
+              noise: tuple[Tensor, ...], parts: Sequence[Parts], watch: Watch | None) -> Tensor:  # fmt: skip
         x0_BTD = self._embed(tokens_BT, documents_BT, cache)
         x_BTD = e_BTD = _view(x0_BTD)
         scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
         side = Side(tokens_BT, x0_BTD, *sight, self.product_dtype)
         fla = "gdn" in self.model.layers and self._delta(tokens_BT.device)[0] == "fla"  # its function refuses to be traced
         checkpointing = self.activation_checkpointing and torch.is_grad_enabled()
-        for application, parts in zip(self.applications, self.parts, strict=True):
+        if watch is not None:
+            watch(None, x_BTD)
+        for application, own in zip(self.applications, parts, strict=True):
             if (group := self.enters.get(application.index)) is not None:
                 e_BTD, x_BTD = x_BTD, noise[group] if self.draws else _view(x_BTD)
             scale, slot = scales[application.index] if scales else None, cache and cache.slots.get(application.index)
-            whole = not (fla and isinstance(parts.attn, GatedDeltaNet))
-            one = partial(self._compile(apply, parts.kind, whole), parts, side, scale, slot, e_BTD)
-            if checkpointing and parts is not self.parts[-1]:  # the last would be computed again at once
+            whole = not (fla and isinstance(own.attn, GatedDeltaNet))
+            one = partial(self._compile(apply, own.kind, whole), own, side, scale, slot, e_BTD)
+            if checkpointing and own is not parts[-1]:  # the last would be computed again at once
                 x_BTD = checkpoint(one, x_BTD, use_reentrant=False, preserve_rng_state=False)
             else:
                 x_BTD = one(x_BTD)
+            if watch is not None:
+                watch(application, x_BTD)
         return self.final_norm(x_BTD)
 
     def _delta(self, device: torch.device) -> tuple[str, str]:

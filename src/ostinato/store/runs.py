@@ -7,6 +7,7 @@
     cost.json        the most memory that a training step has held, over every session
     session.json     how the first session computed: device, threads, compiled, rows_at_once; later ones keep to it
     losses/EVALUATION/PART/TOKENS.parquet    a loss per target at each evaluation point
+    measures/NAME/KEY/TOKENS.parquet         whatever else was measured of a checkpoint (`store.measures`)
     checkpoints/     written by the training room
 
 Two studies that share a run may cut their evaluation windows differently: EVALUATION (`store.evaluation_key`) keeps their losses apart.
@@ -27,8 +28,10 @@ from typing import TYPE_CHECKING, Any
 from ostinato.errors import StoreError
 from ostinato.files import lock
 from ostinato.store import losses as loss_files
+from ostinato.store import measures as measure_files
 from ostinato.store import steps as step_files
 from ostinato.store.losses import LossTable
+from ostinato.store.measures import Measure
 from ostinato.store.tables import now, read_json, torn, write_json
 from ostinato.study.points import PARTS
 
@@ -354,6 +357,21 @@ class RunFolder:
         return sorted(
             (file.parent.name, int(file.stem)) for file in self.path.glob(f"losses/{self.evaluation}/*/*.parquet") if file.stem.isdigit()
         )
+
+    # --- other measures
+
+    def write_measure(self, name: str, settings: dict[str, Any], tokens: int, table: pa.Table, about: dict[str, Any] | None = None) -> None:
+        """Store a measurement of the checkpoint at `tokens`. Raises StoreError for a table without rows."""
+        measure_files.write_measure(self.path, name, settings, tokens, table, about)
+
+    def measures(self, name: str | None = None) -> list[Measure]:
+        """The stored ones, in order of name and tokens. Raises StoreError for a torn file."""
+        return measure_files.measures(self.path, name)
+
+    def measure(self, name: str, tokens: int | None = None, settings: dict[str, Any] | None = None) -> Measure | None:
+        """The newest stored one of that name, where given of those tokens and settings; None without one. Raises as `measures`."""
+        found = [one for one in self.measures(name) if tokens in (None, one.tokens) and settings in (None, one.settings)]
+        return found[-1] if found else None
 
 
 def _possible(name: str, value: Any) -> bool:

@@ -1,0 +1,28 @@
+"""A section of the page about one kind of measurement: each room of figures makes its own, and the page shows those that there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ostinato.report.tables import Table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """caption: what it is. note: how to read it. svg: inline."""
+
+    caption: str
+    note: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """id: of the page's anchor.  lead: one or two sentences that say what is seen.  notes: what else a reader should know."""
+
+    id: str
+    title: str
+    lead: str
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,43 @@
+"""Measures beside a run: what is written is read, settings are told apart, a torn file is named."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from ostinato.errors import StoreError
+from ostinato.store import RunFolder
+
+TABLE = pa.table({"application": [0, 1], "nats": [1.5, 0.5]})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "runs" / "0123456789abcdef")
+
+
+def test_what_is_written_is_read(folder):
+    folder.write_measure("lens", {"targets": 10}, 300, TABLE, {"labels": ["1", "2"]})
+    found = folder.measure("lens")
+    assert (found.name, found.tokens, found.settings, found.about) == ("lens", 300, {"targets": 10}, {"labels": ["1", "2"]})
+    assert found.table().equals(TABLE)
+    assert folder.measure("heads") is None and folder.measure("lens", 200) is None and folder.measure("lens", settings={"targets": 9}) is None
+
+
+def test_settings_stand_beside_each_other_and_the_newest_point_is_taken(folder):
+    for tokens, targets in ((300, 10), (200, 10), (200, 20)):
+        folder.write_measure("lens", {"targets": targets}, tokens, TABLE)
+    assert [(one.tokens, one.settings["targets"]) for one in folder.measures("lens")][2] == (300, 10) and len(folder.measures()) == 3
+    assert folder.measure("lens").tokens == 300 and folder.measure("lens", settings={"targets": 20}).tokens == 200
+    folder.write_measure("lens", {"targets": 20}, 200, TABLE.slice(1))
+    assert folder.measure("lens", settings={"targets": 20}).table().num_rows == 1 and len(folder.measures()) == 3
+
+
+def test_bad_files_and_empty_tables(folder):
+    with pytest.raises(StoreError, match="found nothing"):
+        folder.write_measure("lens", {}, 300, TABLE.slice(2))
+    folder.write_measure("lens", {}, 300, TABLE)
+    path = folder.measure("lens").path
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(StoreError, match="ostinato measure"):
+        folder.measures()
