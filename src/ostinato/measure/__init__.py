@@ -1,5 +1,12 @@
-"""Running a model over data and writing arrays: a loss per target, and whether stored losses are reproduced."""
+"""Running a model over data and writing arrays: a loss per target, everything else that is measured, and whether losses are reproduced.
 
-from ostinato.measure.losses import measure_losses
+Names are imported when they are first asked for: which measures a run lacks is known without torch.
+"""
 
-__all__ = ["measure_losses"]
+from __future__ import annotations
+
+from ostinato.lazy import given_when_asked
+
+_WHERE = {"measure_losses": "losses"}
+__all__ = list(_WHERE)
+__getattr__ = given_when_asked(__name__, _WHERE)

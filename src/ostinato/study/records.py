@@ -18,6 +18,9 @@ from ostinato.study.ready import with_ready
 LayerKind = Literal["gqa", "gdn"]
 Role = Literal["matrix", "gate", "norm", "embedding", "head", "positions", "value_table", "bigram_table",
                "residual_scalar", "x0_scalar", "convolution", "decay"]  # fmt: skip
+MeasureName = Literal["lens", "skips", "depths", "states", "heads", "speed", "pairs"]
+MEASURE_NAMES: tuple[str, ...] = MeasureName.__args__
+BLIMP = "blimp"
 
 
 def none_is_none(field: FieldInfo, value: Any) -> Any:
@@ -250,6 +253,22 @@ class Checkpoints(Record):
     keep: Literal["all", "last"] = Field("last", description="last: the newest two, and those at measurements")
 
 
+def _measure_names(value: Any) -> Any:
+    """`all`, `none` or one name stand for a list."""
+    words = {"all": MEASURE_NAMES, "none": ()}
+    return words.get(value.strip().lower(), (value,)) if isinstance(value, str) else value
+
+
+class Measure(Record):
+    """What else is measured of a run when it is trained, beside its losses (measure/all.py). No part of what a run is."""
+
+    take: Annotated[tuple[MeasureName, ...], BeforeValidator(_measure_names)] = Field(
+        MEASURE_NAMES, description="which, as [lens, heads], all or none; what a model has not, or what lacks its input, is left out"
+    )
+    targets: Count = Field(16_384, ge=1, description="validation targets that they are taken on, about: whole windows")
+    pairs: str | None = Field(None, description="minimal pairs: blimp (on the hub), or a folder of JSONL files with pairs of sentences")
+
+
 class Arm(Record):
     """One model configuration: the study's model, recipe and data with this arm's changes already merged in."""
 
@@ -277,6 +296,7 @@ class Study(Record):
     reference: str
     evaluate: Evaluate = Evaluate()
     checkpoints: Checkpoints = Checkpoints()
+    measure: Measure = Measure()
     warnings: tuple[str, ...] = Field((), description="what is allowed but seldom meant")
     path: str | None = Field(None, description="the file it was read from")
     given: str = Field("", description="the text of that file")

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Model, Recipe, Study
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Recipe, Study
 
-SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints}
+SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints,
+            "measure": Measure}  # fmt: skip
 _OF_STUDY = ("question", "about", "source", "ours", "reference")
 _OF_ARM = ("note", "contingent", "against", "seeds", "seed_names")
 

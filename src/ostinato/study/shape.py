@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from ostinato.study.numbers import Count
-from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Model, Recipe, Record, Study
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Recipe, Record, Study
 
 OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent", "against")
 """Keys of an arm that are no model keys."""
@@ -86,6 +86,7 @@ def study_keys() -> Keys:
         "seeds": seeds,
         "evaluate": Keys(_of(Evaluate)),
         "checkpoints": Keys(_of(Checkpoints)),
+        "measure": Keys(_of(Measure)),
     }
     return Keys(top | {"sizes": Named(Keys(top), "size")})
 
