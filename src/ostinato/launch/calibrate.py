@@ -93,6 +93,8 @@ def calibrate(device: str = "auto", compiled: bool = False, cache: Path | None =
         if progress and "step" in said:
             progress(f"{said['at_once']} x {said['threads']} thread{'s' if said['threads'] > 1 else ''}", count / total)
 
+    if progress:
+        progress("starting", 0.0)
     for threads, at_once, dtype in turns:
         found = _measured("cuda" if gpu else "cpu", dtype, threads, at_once, probes, seconds, False, gpu[0] if gpu else None, told)
         paces.append(_pace(found, probes, threads, at_once, dtype))

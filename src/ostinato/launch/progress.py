@@ -31,8 +31,14 @@ def calibrating(console: Console | None, title: str = "calibrating this machine"
     """While the machine is calibrated: a bar with the time left, or one line; yields the function that is told (stage, share done)."""
     console = console or Console(highlight=False)
     if not (console.is_terminal or console.is_jupyter):
-        console.print(f"{title} …", soft_wrap=True, markup=False)
-        yield lambda stage, share: None
+        said = []
+
+        def say(stage: str, share: float) -> None:
+            if not said:
+                said.append(stage)
+                console.print(f"{title} …", soft_wrap=True, markup=False)
+
+        yield say
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

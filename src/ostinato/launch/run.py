@@ -92,6 +92,8 @@ def run_study(
         chosen = timed if all(job.seconds for job in timed) else chosen
     if choice.calibrated and due:
         display.message(f"{choice}: about {duration(choice.seconds)} ({calibration.pace_words(choice.threads)})")
+    if due and not gpu and (busy := min(choice.jobs, len(due)) * choice.threads) > (cores := usable_cores()):
+        display.message(f"{busy} threads at once for {cores} processor{'s' * (cores > 1)}: they wait for each other")
     if compiled is None:
         asked_to, compiled = [], compile_pays([job.ledger for job in due], calibration, bool(gpu), choice.threads)
         compiled = compiled and (bool(gpu) or no_compiler() is None)
