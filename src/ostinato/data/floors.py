@@ -46,9 +46,14 @@ class Bigrams:
     def vocab(self) -> int:
         return len(self.scored)
 
+    @property
+    def seen(self) -> np.ndarray:
+        """How often each token is a target in the rows: int64 [V]."""
+        return np.bincount(self.codes % self.vocab, weights=self.counts, minlength=self.vocab).astype(np.int64)
+
     def unigram(self) -> np.ndarray:
         """Probability of each token: float64 [V], 0 for tokens that cannot be targets."""
-        seen = np.bincount(self.codes % self.vocab, weights=self.counts, minlength=self.vocab)
+        seen = self.seen
         return (seen + 1) * self.scored / (seen.sum() + self.scored.sum())
 
     def bigram(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
