@@ -78,7 +78,7 @@ def test_a_long_study_calibrates_first_and_says_how_it_runs(tiny, store, console
     paces = (Pace(1, cores, "float32", rates, rates, 0.0), Pace(cores, 1, "float32", fast, fast, 0.0))
     made = room.Calibrated(Calibration("made up", cores, "2026-11-30T00:00:00+00:00", paces), None, 1.0)
     monkeypatch.setattr(launch_run, "LONG_SECONDS", 0.0)
-    monkeypatch.setattr(launch_run, "calibrate", lambda device, progress: made)
+    monkeypatch.setattr(launch_run, "calibrate", lambda device, progress: progress("starting", 0.0) or made)
     monkeypatch.setattr(launch_run, "read_calibration", lambda cache, key: (None, "a file is ignored"))
     seen = []
 
