@@ -30,11 +30,15 @@ class Batches:
         made, self._made = self._made, None
         return made[1] if made is not None and made[0] == (step, rows_at_once) else self._make(step, rows_at_once)
 
+    def first(self, step: int, rows: int) -> MicroBatch:
+        """The first rows of a step, as one micro-batch."""
+        return self._make(step, rows, rows)[0]
+
     def ahead(self, step: int, rows_at_once: int) -> None:
         """Make them now, if that costs no time: `of` will be asked for them next."""
         if self.device.type == "cuda":
             self._made = (step, rows_at_once), self._make(step, rows_at_once)
 
-    def _make(self, step: int, rows_at_once: int) -> list[MicroBatch]:
+    def _make(self, step: int, rows_at_once: int, first: int | None = None) -> list[MicroBatch]:
         keys_B2 = row_keys(self.plan.seed, step, self.plan.rows_per_step) if self.draws else None
-        return list(micro_batches(self.plan.batch(step), rows_at_once, self.bos, self.device, keys_B2))
+        return list(micro_batches(self.plan.batch(step)[:first], rows_at_once, self.bos, self.device, keys_B2))

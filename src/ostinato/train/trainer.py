@@ -7,6 +7,7 @@ same steps as one that was never interrupted.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from ostinato.data import BatchPlan, Prepared, rows
@@ -53,6 +54,7 @@ class Trainer:
     """The decoder and the optimizers of one run, and the number of steps done.
 
     rows: how many go through the model at once, in every step; a session that goes on sets what the run remembers.
+    look: called in a step when its gradient is there, before it is clipped.
     """
 
     def __init__(self, arm: Arm, seed: int, prepared: Prepared, machine: Machine):
@@ -64,6 +66,7 @@ class Trainer:
         self.rows = Rows(asked(arm), [(0, self.first_rows())])
         shared = machine.device.type == "cpu" and machine.threads > 1
         self.crew = Crew(machine.threads, LEAST // arm.model.d_model) if shared else None
+        self.look: Callable[[], None] | None = None
 
     def restart(self) -> None:
         """Back to the initial weights. Raises TrainingError when there is no memory for them."""
@@ -115,6 +118,8 @@ class Trainer:
         loss, fitted = halving(rows, self._gradient, self.machine.device, f"step {self.step_number + 1}", LESS)
         if fitted < rows:
             self.rows.fewer(self.step_number, fitted)
+        if self.look is not None:
+            self.look()
         if recipe.clip is not None:
             clip(self.optimizers.tensors, loss.grad_norm, recipe.clip)
         at = settings(recipe, self.tokens, self.steps.tokens_per_step, self.steps.tokens)
