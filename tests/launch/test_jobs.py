@@ -111,6 +111,22 @@ def test_what_is_recorded_rebuilds_the_arm(tiny, store):
     )
 
 
+def test_classes_are_completed_where_they_are_missing(tiny, store):
+    study = tiny()
+    jobs = due(study, store)
+    write_floors(jobs, store, study.evaluate)
+    data, paths = jobs[0].prepared.fingerprint, sorted((store.root / "classes").iterdir())
+    assert len(paths) == 2, "of both parts"
+    paths[0].unlink()
+    other = paths[1].stat().st_mtime_ns
+    write_floors(jobs, store, study.evaluate)
+    for part in ("validation", "held_out"):
+        wanted = targets(jobs[0].prepared, part, study.evaluate, 16)
+        found = store.classes(wanted.id, data)
+        assert (found.position == wanted.position).all() and (found.match >= found.in_view).all() and (found.match > 0).any()
+    assert paths[1].stat().st_mtime_ns == other
+
+
 def test_floors_are_counted_once(tiny, store):
     study = tiny()
     jobs = due(study, store)

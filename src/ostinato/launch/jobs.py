@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ostinato.data import BatchPlan, Prepared, rows
+from ostinato.data.classes import classes
 from ostinato.data.corpus import Progress
 from ostinato.data.floors import floors
 from ostinato.data.prepare import prepare
@@ -145,16 +146,18 @@ def unfinished(jobs: Sequence[Job], reference: str) -> list[Job]:
 
 
 def write_floors(jobs: Sequence[Job], store: Store, evaluate: Evaluate, progress: Progress | None = None) -> None:
-    """Store the targets of these runs, and what simple models of the training stream lose on them, where the store lacks either."""
+    """Store the targets of these runs, what simple models of the training stream lose on them, and their classes, whatever is missing."""
     settings = {(job.prepared.fingerprint, job.arm.recipe.context): job for job in jobs}
     for done, ((data, context), job) in enumerate(settings.items()):
         if progress:
-            progress("counting the unigram and bigram floors", done, len(settings))
+            progress("counting the floors and the classes of targets", done, len(settings))
         for part in MEASURED:
             wanted = targets(job.prepared, part, evaluate, context)
             store.write_targets(wanted)
             if len(wanted) and store.floors(wanted.id, data) is None:
                 store.write_floors(wanted.id, data, floors(job.prepared, wanted, context))
+            if len(wanted) and not store.has_classes(wanted.id, data):
+                store.write_classes(wanted.id, data, classes(job.prepared, wanted, context))
 
 
 def resolved(job: Job, study: Study) -> dict[str, Any]:

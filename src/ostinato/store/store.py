@@ -4,6 +4,7 @@ ROOT/store.json                 the format of the store
 ROOT/runs/FINGERPRINT/          one run (the first 16 digits of its fingerprint)
 ROOT/targets/ID.parquet         the identity of evaluation targets, once per id
 ROOT/floors/ID-DATA.json        what simple models of the training stream lose on the same targets
+ROOT/classes/ID-DATA.parquet    the classes of these targets: matches in their document, counts in the training stream, places
 ROOT/studies/NAME/              the versions of a study (`ostinato.store.studies`)
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ostinato.errors import StoreError
+from ostinato.store.classes import read_classes, write_classes
 from ostinato.store.losses import TargetTable, read_targets, write_targets
 from ostinato.store.runs import RunFolder
 from ostinato.store.studies import StudyFolder, folder_name
@@ -20,6 +22,7 @@ from ostinato.store.tables import read_json, write_json
 
 if TYPE_CHECKING:
     from ostinato.data import Targets
+    from ostinato.data.classes import TokenClasses
     from ostinato.store.query import Answer
     from ostinato.study.records import Study
 
@@ -85,7 +88,7 @@ class Store:
         runs = version.runs if version else {}
         return {(arm, seed): self.run(fingerprint, version.evaluation(arm)) for (arm, seed), fingerprint in runs.items()}
 
-    # --- targets and their floors
+    # --- targets, their floors and classes
 
     def targets(self, target_id: str) -> TargetTable:
         """document, position, token, bytes and digest of each target. Raises StoreError when they are missing or torn."""
@@ -109,6 +112,24 @@ class Store:
 
     def _floors_path(self, target_id: str, data_fingerprint: str) -> Path:
         return self.root / "floors" / f"{target_id[:_DIGITS]}-{data_fingerprint[:_DIGITS]}.json"
+
+    def write_classes(self, target_id: str, data_fingerprint: str, classes: TokenClasses) -> None:
+        """Store the classes of targets, counted in the training text of this fingerprint."""
+        write_classes(self._classes_path(target_id, data_fingerprint), classes, target_id, data_fingerprint)
+
+    def has_classes(self, target_id: str, data_fingerprint: str) -> bool:
+        """Whether `write_classes` stored any."""
+        return self._classes_path(target_id, data_fingerprint).exists()
+
+    def classes(self, target_id: str, data_fingerprint: str) -> TokenClasses | None:
+        """What `write_classes` stored, None when nothing was. Raises StoreError for a torn file."""
+        try:
+            return read_classes(self._classes_path(target_id, data_fingerprint))
+        except FileNotFoundError:
+            return None
+
+    def _classes_path(self, target_id: str, data_fingerprint: str) -> Path:
+        return self.root / "classes" / f"{target_id[:_DIGITS]}-{data_fingerprint[:_DIGITS]}.parquet"
 
     # --- questions
 
