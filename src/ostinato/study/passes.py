@@ -1,0 +1,23 @@
+"""Which models could run another number of passes than they are trained with: those in which no parameter is of one application alone."""
+
+from __future__ import annotations
+
+from ostinato.schedule.passes import free_passes
+from ostinato.study.derive import arm_schedule
+from ostinato.study.records import Model
+
+
+def trained_passes(model: Model) -> int | None:
+    """The number of passes that the model is trained with, where it could run others; None where it could not.
+
+    It could not with per-application scalars, nor where only one pass is trained and a later one would need an injection or a norm.
+    """
+    if model.application_scalars:
+        return None
+    passes = free_passes(arm_schedule(model), model.passes)
+    return None if passes == 1 and in_groups(model) else passes
+
+
+def in_groups(model: Model) -> bool:
+    """Does something happen where a pass of a repeated group begins or ends?"""
+    return model.inject == "linear" or model.pass_norm
