@@ -31,6 +31,7 @@ from ostinato.report.panels import panels
 from ostinato.report.plan import application_table, budget_line, cost_table, matched_table
 from ostinato.report.results import STATE_WORDS, results_rows
 from ostinato.report.says import says
+from ostinato.report.sections import sections
 from ostinato.report.sentences import answer
 from ostinato.report.sweeps import sweep_tables
 from ostinato.report.units import only_base, unit_of
@@ -94,6 +95,7 @@ def page(study: Study, store: Store) -> str:
         controls=table_html(control_table(pairs)) if pairs else "",
         figures={name: Markup(svg) for name, svg in panels(study, results, found, planned).items() if svg},
         many=len(study.arms) - 1 > COLOURS,
+        sections=_sections(study, store, results),
         runs=table_html(run_table(results, folders)),
         unfinished=_unfinished(results),
         machines=machines(folders),
@@ -117,6 +119,15 @@ def _with_extents(planned: Plan, folders: Mapping[tuple[str, int], RunFolder]) -
         fill = {key: stored[key] for key in ("epochs", "first_pass_ends", "words") if stored.get(key) is not None}
         ledgers.append(replace(ledger, **fill))
     return replace(planned, ledgers=tuple(ledgers))
+
+
+def _sections(study: Study, store: Store, results: Sequence[ArmResult]) -> list[dict[str, Any]]:
+    """What else was measured, ready for the template."""
+    found = []
+    for one in sections(study, store, results):
+        figures = [{"caption": figure.caption, "note": figure.note, "svg": Markup(figure.svg)} for figure in one.figures]
+        found.append({**vars(one), "figures": figures, "tables": [table_html(table) for table in one.tables]})
+    return found
 
 
 def _strip(study: Study, results: Sequence[ArmResult], planned: Plan) -> list[tuple[str, str]]:
