@@ -1,13 +1,15 @@
 """Which runs a study has, which of them are due, and how much work is left in each. No torch.
 
-A run is due until it is trained to the end and every evaluation point of the study is measured on both parts, so a study that asks for
-new points of an old run finds that run due again. What other studies have finished is found by fingerprint and not done twice.
+A run is due until it is trained to the end, every evaluation point of the study is measured on both parts, and the study's measures are
+taken; so a study that asks for more of an old run finds that run due again, and nothing is trained anew. What other studies have finished
+is found by fingerprint and not done twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ostinato.data import BatchPlan, Prepared, rows
@@ -19,17 +21,19 @@ from ostinato.data.targets import targets
 from ostinato.errors import OstinatoError, StudyError
 from ostinato.ledger import Ledger, account
 from ostinato.ledger.seconds import Calibration, RunSeconds, inputs_of, run_seconds
+from ostinato.measure.all import inputs_of_measures, lacking
 from ostinato.store import RunFolder, Store, evaluation_key
 from ostinato.study import measurements, recipe_steps, run_fingerprint
 from ostinato.study.asked import asked_arms
 from ostinato.study.points import MEASURED
-from ostinato.study.records import Arm, Data, Evaluate, Study
+from ostinato.study.records import Arm, Data, Evaluate, Measure, Study
 
 
 @dataclass(frozen=True)
 class Job:
     """One run of a study. points: the parts that are measured at each point in tokens. part_flops: what measuring a part costs, about.
 
+    measure: what else is, when it is trained.  take_flops: what that costs, about.
     seconds: that the run takes by the calibration of this machine; work is then counted in seconds, else in FLOPs.
     """
 
@@ -41,6 +45,8 @@ class Job:
     ledger: Ledger
     points: Mapping[int, tuple[str, ...]]
     part_flops: Mapping[str, float]
+    measure: Measure
+    take_flops: float
     seconds: RunSeconds | None = None
 
     @property
@@ -50,12 +56,17 @@ class Job:
     @property
     def work(self) -> float:
         """Of the whole run, measurements included: seconds or FLOPs."""
-        return self.seconds.total if self.seconds else self.ledger.flops_total + self.measuring_work
+        return self.seconds.total + self.taking_work if self.seconds else self.ledger.flops_total + self.measuring_work
 
     @property
     def measuring_work(self) -> float:
         """Of all measurements."""
-        return sum(map(self._work_at, self.points))
+        return sum(map(self._work_at, self.points)) + self.taking_work
+
+    @property
+    def taking_work(self) -> float:
+        """Of the measures at the end."""
+        return self._paced(self.take_flops)
 
     @property
     def token_work(self) -> float:
@@ -66,12 +77,21 @@ class Job:
         return sum(self.part_flops[part] for part in self.points.get(point, ()))
 
     def _work_at(self, point: int) -> float:
-        if self.seconds is None:
-            return self._flops_at(point)
-        return (self.seconds.measuring or 0.0) * self._flops_at(point) / max(1.0, sum(map(self._flops_at, self.points)))
+        return self._paced(self._flops_at(point))
 
-    def work_done(self, tokens: int, measuring: float | None = None) -> float:
-        """Of the run up to `tokens`, with the measurements before that and the share `measuring` of the one there, and its start."""
+    def _paced(self, flops: float) -> float:
+        """Forward passes of so many FLOPs, in seconds at the pace of the measurements at points, or as they are."""
+        if self.seconds is None:
+            return flops
+        return (self.seconds.measuring or 0.0) * flops / max(1.0, sum(map(self._flops_at, self.points)))
+
+    def work_done(self, tokens: int, measuring: float | None = None, taking: float | None = None) -> float:
+        """Of the run up to `tokens`, with the measurements before that and the share `measuring` of the one there, and its start.
+
+        taking: the share of the measures at the end that is taken, when nothing else is left.
+        """
+        if taking is not None:
+            return self.work - (1 - taking) * self.taking_work
         measured = sum(self._work_at(point) for point in self.points if point < tokens) + (measuring or 0.0) * self._work_at(tokens)
         return self.token_work * tokens + measured + (self.seconds.start if self.seconds and tokens else 0.0)
 
@@ -81,12 +101,14 @@ class Job:
         return replace(self, seconds=took)
 
     def state(self) -> str:
-        """done, unmeasured (trained, but not at every point measured), or the state of its folder: new, running, stopped, failed."""
+        """done, unmeasured (trained, but not all is measured), or the state of its folder: new, running, stopped, failed."""
         state = self.folder.status()["state"]
         if state != "done":
             return state
         measured = set(self.folder.measured())
-        return "done" if all((part, point) in measured for point, parts in self.points.items() for part in parts) else "unmeasured"
+        all_points = all((part, point) in measured for point, parts in self.points.items() for part in parts)
+        lacks = not all_points or lacking(self.folder, self.measure, self.arm.model, self.ledger.tokens, self.folder.evaluation)
+        return "unmeasured" if lacks else "done"
 
     def ids(self) -> dict[str, Any]:
         """arm, seed and run, for lists of outcomes."""
@@ -111,10 +133,11 @@ def all_jobs(study: Study, store: Store, texts: Mapping[Data, Prepared]) -> list
         measured_at = measurements(study.evaluate, steps.tokens, steps.tokens_per_step)
         inputs = {part: inputs_of(prepared.sizes[part], study.evaluate, arm.recipe.context)[0] for part in MEASURED}
         part_flops = {part: ledger.flops_forward_per_token * count for part, count in inputs.items()}
+        take_flops = ledger.flops_forward_per_token * inputs_of_measures(study.measure, arm.model)
         for seed in arm.seeds:
             fingerprint = run_fingerprint(arm, seed, prepared.fingerprint)
             folder = store.run(fingerprint, evaluation_key(study.evaluate, arm.recipe.context))
-            found.append(Job(arm, seed, fingerprint, folder, prepared, ledger, measured_at, part_flops))
+            found.append(Job(arm, seed, fingerprint, folder, prepared, ledger, measured_at, part_flops, study.measure, take_flops))
     return found
 
 
@@ -150,14 +173,15 @@ def write_floors(jobs: Sequence[Job], store: Store, evaluate: Evaluate, progress
     settings = {(job.prepared.fingerprint, job.arm.recipe.context): job for job in jobs}
     for done, ((data, context), job) in enumerate(settings.items()):
         if progress:
-            progress("counting the floors and the classes of targets", done, len(settings))
+            progress("counting the unigram and bigram floors", done, len(settings))
         for part in MEASURED:
             wanted = targets(job.prepared, part, evaluate, context)
             store.write_targets(wanted)
             if len(wanted) and store.floors(wanted.id, data) is None:
                 store.write_floors(wanted.id, data, floors(job.prepared, wanted, context))
             if len(wanted) and not store.has_classes(wanted.id, data):
-                store.write_classes(wanted.id, data, classes(job.prepared, wanted, context))
+                told = partial(progress, f"finding the classes of the {part} targets") if progress else None
+                store.write_classes(wanted.id, data, classes(job.prepared, wanted, context, told))
 
 
 def resolved(job: Job, study: Study) -> dict[str, Any]:
@@ -169,5 +193,6 @@ def resolved(job: Job, study: Study) -> dict[str, Any]:
         "arm": job.arm.model_dump(mode="json"), "seed": job.seed, "fingerprint": job.fingerprint,
         "data_fingerprint": job.prepared.fingerprint, "data": job.prepared.manifest.get("corpus"),
         "evaluate": study.evaluate.model_dump(mode="json"), "checkpoints": study.checkpoints.model_dump(mode="json"),
+        "measure": study.measure.model_dump(mode="json"),
         "ledger": {name: ledger[name] for name in kept},
     }  # fmt: skip
