@@ -68,7 +68,7 @@ def test_parameters_are_shared_and_the_decoder_stays(decoder):
 def test_a_model_whose_passes_are_not_free_is_refused(keys, small_model, small_decoder):
     model = small_model(**keys)
     assert trained_passes(model) is None
-    with pytest.raises(OstinatoError, match="3 passes of .*\nrule: the number of passes is not free"):
+    with pytest.raises(OstinatoError, match=r"3 passes of .*\nrule: the number of passes is not free"):
         at_passes(small_decoder(model), 3)
 
 

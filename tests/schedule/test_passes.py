@@ -45,7 +45,7 @@ def test_passes_beyond_those_trained_do_what_the_last_does():
 def test_one_pass_keeps_its_groups():
     """Two groups, with something before, between and after; and one that repeats twice in every pass of r."""
     applications, groups = with_passes(parse("1 (2..3)x{r} 4 (1 2)x{r} 3", 4), 2, 1)
-    assert [str(application) for application in applications] == list("12341") + ["2", "3"]
+    assert [str(application) for application in applications] == list("1234123")
     assert [(group.first, group.length, group.passes, group.layer) for group in groups] == [(1, 2, 1, 2), (4, 2, 1, 1)]
     applications, groups = with_passes(parse("3 ((1 2)x2)x{r} 4", 4), 2, 1)
     assert [(group.first, group.length, group.passes) for group in groups] == [(1, 2, 2)] and groups == repeated_groups(applications)
@@ -54,7 +54,7 @@ def test_one_pass_keeps_its_groups():
 def test_groups_only_where_they_are_wanted():
     schedule = parse("1 (1 2)x{r}", 2)
     assert len(with_passes(schedule, 2, 3, grouped=False)[0]) == 7
-    with pytest.raises(ScheduleError, match="share an application|within another|part of a pass"):
+    with pytest.raises(ScheduleError, match=r"share an application|within another|part of a pass"):
         with_passes(schedule, 2, 3)
 
 

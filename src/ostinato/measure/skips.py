@@ -1,0 +1,40 @@
+"""What each application is worth: the loss of every target with one of them skipped, and with a whole pass skipped.
+
+A skipped application adds nothing to the stream; what moves the stream between applications (scalars, an injection, a norm at the end of a
+pass) still acts. A pass is every application of that pass, partial ones too; of a model of one pass there is none to skip.
+
+Shapes, as suffixes of names: N targets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ostinato.measure.columns import labelled, table, without
+from ostinato.measure.context import Context, Taken
+from ostinato.measure.readings import nats, stream
+from ostinato.measure.subject import Subject
+from ostinato.measure.windows import Windows, over_windows
+
+
+def skipped(subject: Subject) -> dict[str, frozenset[int]]:
+    """Which applications each column of the table is without, by name: `whole`, `without_0`, …, `without_pass_1`, …"""
+    found = {"whole": frozenset[int]()} | {without(label.index): frozenset({label.index}) for label in subject.labels}
+    passes = sorted({label.pass_ for label in subject.labels})
+    for pass_ in passes if len(passes) > 1 else ():
+        found[f"without_pass_{pass_}"] = frozenset(label.index for label in subject.labels if label.pass_ == pass_)
+    return found
+
+
+def take(subject: Subject, context: Context) -> Taken:
+    """One row a target: `target`, its index among the Targets, and float32 nats under the names of `skipped`.
+
+    Every target is predicted once a column.  Raises TrainingError when one window does not fit into memory.
+    """
+    columns = skipped(subject)
+
+    def read(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+        return windows.place_N, np.stack([nats(subject, stream(subject, windows, skip), windows.wanted_N) for skip in columns.values()])
+
+    found = over_windows(read, context, subject.device, "skipping applications")
+    return Taken(table(found, list(columns)), labelled(subject))
