@@ -1,0 +1,159 @@
+"""What every head of every application looks at: three scores, on repeated random tokens and on real windows.
+
+For a query at position i with token t, the keys j < i that it sees and that are …
+
+    induction   … behind an earlier t: token[j - 1] = t         (Olsson et al., arXiv 2209.11895: what came after t the last time)
+    previous    … the one before: j = i - 1
+    duplicate   … an earlier t: token[j] = t
+
+A score is the attention mass on those keys, summed over the queries that see at least one of them; `chance` is what evenly spread attention
+would put there, summed alike. One division makes a mean of either. Two texts:
+
+    repeated    BOS, then up to 64 different random tokens twice over; queries are those of the second time. Nothing but copying can help,
+                so a high induction score is a copying head. Short enough for most windows.
+    windows     real windows as the losses are measured on; queries are those that predict a target.
+
+A query counts where it sees a key of the kind: what a window or a document mask hides is not asked for. Weights are computed again from q
+and k (attention.py); where they do not give the kernel's own output back to 0.3%, the scores are of something else and are refused.
+
+Shapes as in attention.py, and A applications, C scores.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ostinato.errors import OstinatoError
+from ostinato.measure.attention import Attended, watch_attention
+from ostinato.measure.context import Context, Taken
+from ostinato.measure.subject import Ours
+from ostinato.measure.windows import Windows, over_windows
+from ostinato.model.attention import Attention
+from ostinato.model.blocks import Span
+from ostinato.model.decoder import Decoder
+
+SCORES = ("induction", "previous", "duplicate")
+LARGEST_ERROR = 0.003
+"""Of what the weights give, relative to the kernel's output."""
+PERIOD, ROWS, SEED = 64, 16, 0
+
+
+class Tally:
+    """Sums, float64 but for counts: mass of every application, head and score, chance and count of every application and score.
+
+    squares: by application, of (what the weights give − the kernel's output), and of that output.
+    """
+
+    def __init__(self, decoder: Decoder):
+        applications, heads = len(decoder.parts), decoder.model.heads
+        self.mass_AHC = np.zeros((applications, heads, len(SCORES)))
+        self.chance_AC, self.count_AC = np.zeros((applications, len(SCORES))), np.zeros((applications, len(SCORES)), np.int64)
+        self.squares_A2 = np.zeros((applications, 2))
+
+    def add(self, windows: Windows, seen: Attended) -> None:
+        """What one application attended to in these windows."""
+        tokens_BT, heads, groups = windows.tokens_BT, seen.q_BHTE.shape[1], seen.k_BKTE.shape[1]
+        mass_KGC = torch.zeros(groups, heads // groups, len(SCORES), dtype=torch.float64, device=tokens_BT.device)
+        chance_C, count_C, squares_2 = (torch.zeros(size, dtype=torch.float64, device=tokens_BT.device) for size in (3, 3, 2))
+        for span in seen.spans():
+            seen_BRS = seen.seen(span)
+            keys_CBRS = looked_at(tokens_BT, seen.documents_BT, span) & seen_BRS & windows.at_BT[:, span.first : span.last, None]
+            count_C += keys_CBRS.any(-1).sum((1, 2))
+            chance_C += (keys_CBRS.sum(-1) / seen_BRS.sum(-1).double()).sum((1, 2))
+            for few, p_BKGRS in seen.weights(span, seen_BRS):
+                squares_2 += torch.stack(seen.difference(span, few, p_BKGRS))
+                for score, keys_BRS in enumerate(keys_CBRS):
+                    mass_KGC[few, :, score] += (p_BKGRS * keys_BRS[:, None, None]).sum(-1).sum((0, 3), dtype=torch.float64)
+        found = (self.mass_AHC, mass_KGC.flatten(0, 1)), (self.chance_AC, chance_C), (self.count_AC, count_C), (self.squares_A2, squares_2)
+        for total, part in found:
+            total[seen.application] += part.cpu().numpy().astype(total.dtype)
+
+    def __iadd__(self, other: Tally) -> Tally:
+        for name, array in vars(other).items():
+            vars(self)[name] += array
+        return self
+
+    def error(self) -> float:
+        """Of the application where it is largest; one whose kernel gave nothing but zeros must be zero."""
+        off_A, own_A = self.squares_A2.T
+        return float(np.sqrt(off_A / np.where(own_A > 0, own_A, 1.0)).max())
+
+
+def looked_at(tokens_BT: Tensor, documents_BT: Tensor | None, span: Span) -> Tensor:
+    """Which keys before each query of a block are of which kind: bool [C, B, R, S].  documents_BT: nothing is seen across them."""
+    before_BT = torch.cat((torch.full_like(tokens_BT[:, :1], -1), tokens_BT[:, :-1]), 1)
+    if documents_BT is not None:
+        before_BT[:, 1:][documents_BT[:, 1:] != documents_BT[:, :-1]] = -1
+    place_S = torch.arange(span.keys, span.last, device=tokens_BT.device)
+    distance_RS = place_S[span.first - span.keys :, None] - place_S
+    token_BR1 = tokens_BT[:, span.first : span.last, None]
+    behind_BRS, same_BRS = (keys_BT[:, None, span.keys : span.last] == token_BR1 for keys_BT in (before_BT, tokens_BT))
+    return torch.stack((behind_BRS, (distance_RS == 1).expand_as(same_BRS), same_BRS)) & (distance_RS > 0)
+
+
+def take(subject: Ours, context: Context) -> Taken:
+    """Columns text, application, layer, pass, head (from 0), score, sum, chance (float64) and count: one row a head and score.
+
+    about: the largest relative error of the weights, how the probe was made, recurrent applications.
+    Raises OstinatoError for a model without attention heads or too short a context, and for weights that are not the kernel's.
+    """
+    decoder = subject.decoder
+    attends = [isinstance(parts.attn, Attention) for parts in decoder.parts]
+    if not any(attends):
+        raise OstinatoError(f"{subject.name} has no attention heads", "a head is scored by what it attends to; gdn layers have none",
+                            "leave `heads` out of what is measured")  # fmt: skip
+    probe = repeated(subject)
+    tallies = {"repeated": tally(decoder, probe)}
+    if context.targets:
+        tallies["windows"] = Tally(decoder)
+        for part in over_windows(partial(tally, decoder), context, subject.device, "scoring heads"):
+            tallies["windows"] += part
+    error = max(one.error() for one in tallies.values())
+    if not error <= LARGEST_ERROR:
+        raise OstinatoError(f"the attention of {subject.name} computed again is off by {error:.2%}",
+                            f"scores are of what the model computes: of its kernel's output, to {LARGEST_ERROR:.1%}",
+                            "report this model: its attention is not what its q and k say")  # fmt: skip
+    about = {"relative_error": error, "seed": SEED, "rows": ROWS, "period": len(probe.wanted_N) // ROWS,
+             "target_id": context.targets.id if context.targets else None,
+             "recurrent": [index for index, parts in enumerate(decoder.parts) if parts.attn and not attends[index]]}  # fmt: skip
+    return Taken(_table(subject, attends, tallies), about)
+
+
+def tally(decoder: Decoder, windows: Windows) -> Tally:
+    """Of one forward pass."""
+    found = Tally(decoder)
+    watch_attention(decoder, windows.tokens_BT, windows.documents_BT, partial(found.add, windows))
+    return found
+
+
+def repeated(subject: Ours) -> Windows:
+    """The probe: ROWS rows of BOS (where there is one) and random tokens of its own twice; the second time is asked."""
+    context, bos = subject.decoder.context, subject.bos
+    allowed = np.delete(np.arange(subject.vocab), [] if bos is None else [bos])
+    period = min(PERIOD, (context - 1) // 2, len(allowed))
+    if period < 2:
+        raise OstinatoError(f"a context of {context} and a vocabulary of {subject.vocab}", "the probe is BOS, and two tokens or more twice",
+                            "leave `heads` out of what is measured")  # fmt: skip
+    draw = np.random.Generator(np.random.Philox(SEED))
+    once = np.stack([draw.choice(allowed, period, replace=False) for _ in range(ROWS)])
+    front = np.full((ROWS, 0 if bos is None else 1), bos or 0)
+    tokens_BT = torch.from_numpy(np.concatenate((front, once, once), 1)).to(subject.device)
+    at_BT = torch.zeros_like(tokens_BT, dtype=torch.bool)
+    at_BT[:, -period:] = True
+    return Windows(tokens_BT, None, at_BT, tokens_BT[at_BT], np.arange(ROWS * period))
+
+
+def _table(subject: Ours, attends: list[bool], tallies: dict[str, Tally]) -> pa.Table:
+    rows = []
+    for text, found in tallies.items():
+        for label, masses_HC, chance_C, count_C in zip(subject.labels, found.mass_AHC, found.chance_AC, found.count_AC, strict=True):
+            for head, masses_C in enumerate(masses_HC if attends[label.index] else ()):
+                for score, *sums in zip(SCORES, masses_C, chance_C, count_C, strict=True):
+                    rows.append((text, label.index, label.layer, label.pass_, head, score, *sums))
+    names = ("text", "application", "layer", "pass", "head", "score", "sum", "chance", "count")
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
