@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from harness import Row, interleaved, main, medians
 
+from ostinato.measure.memory import allocated, held
 from ostinato.model.decoder import build
 from ostinato.study.records import Mlp, Model
-from ostinato.train.peak import allocated, held
 
 VOCAB, CONTEXT, ROWS = 8192, 512, 4
 LOOPED = "(1..6)x3"

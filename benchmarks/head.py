@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from harness import SHAPES, Row, interleaved, main, medians
 from torch import Tensor
 
+from ostinato.measure.memory import allocated
 from ostinato.model.head import nats
-from ostinato.train.peak import allocated
 
 CASES = {"d 256, vocabulary 16,384, 2,048 tokens": (2048, 256, 16384), "d 512, vocabulary 16,384, 4,096 tokens": (4096, 512, 16384)}
 CASES |= {f"shape {name}": (shape.tokens, shape.width, shape.vocab) for name, shape in SHAPES.items()}

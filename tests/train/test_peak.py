@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from ostinato.ledger import account
+from ostinato.measure import memory
+from ostinato.measure.memory import held
 from ostinato.model.decoder import Decoder
 from ostinato.store.runs import RunFolder
 from ostinato.study.records import Checkpoints, Evaluate
-from ostinato.train import RunRequest, peak, train
-from ostinato.train.peak import Peak, held
+from ostinato.train import RunRequest, train
+from ostinato.train.peak import Peak
 
 
 def peak_of(trainer, steps=3):
@@ -94,7 +96,7 @@ def test_where_it_cannot_be_measured_the_run_goes_on(make_trainer, monkeypatch, 
 
         return Look()
 
-    monkeypatch.setattr(peak, "profile", busy)
+    monkeypatch.setattr(memory, "profile", busy)
     with caplog.at_level("INFO", "ostinato"):
         told, records = peak_of(make_trainer())
     assert told == [] and len(records) == 3 and "another profiler is at work" in caplog.text

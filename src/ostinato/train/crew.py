@@ -25,7 +25,7 @@ LEAST = 2**18
 class Crew:
     """threads: how many, from 2 on.  They end when the crew is forgotten.  least: tokens of a part, for cutting to be worth it.
 
-    look: None, or a function that runs `work()` and returns what it found and the bytes that it held at most (peak.allocated); the parts
+    look: None, or a function that runs `work()` and returns what it found and the bytes that it held at most (measure/memory.py); the parts
     are then done one after another in the calling thread, with the same bits, and `held` is the most that the parts of one micro-batch
     hold together.
     """
