@@ -126,7 +126,7 @@ def cache(tmp_path, monkeypatch):
 
 def test_blimp_without_a_network(cache, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(DataError, match="HF_HUB_OFFLINE is set.*not on this machine") as caught:
+    with pytest.raises(DataError, match=r"HF_HUB_OFFLINE is set.*not on this machine") as caught:
         read_pairs(BLIMP)
     assert f"hf download {HUB}" in caught.value.fix
 
