@@ -1,4 +1,4 @@
-"""Minimal pairs: two sentences that differ in one respect, of which a model should find the good one likelier (BLiMP: Warstadt et al., 2020).
+"""Minimal pairs: two sentences that differ in one respect; a model should find the good one likelier (BLiMP: Warstadt et al., 2020).
 
 A folder of JSONL or Parquet files with `sentence_good` and `sentence_bad`, packed or not, in subfolders or not. Where the other keys are
 absent, the paradigm (UID) is the file's name, the term is the paradigm, the field is the name of the file's folder. `blimp` is the data set
