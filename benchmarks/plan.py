@@ -45,7 +45,8 @@ def arms(names: tuple) -> dict:
 
 def worker(threads: int, backwards: bool, quick: bool, names: tuple) -> None:
     """Print the seconds of a step of every arm, as JSON."""
-    from ostinato.launch.probe import Numbers, median_seconds
+    from ostinato.launch.probe import Numbers
+    from ostinato.measure.speed import median_seconds
     from ostinato.study.derive import recipe_steps, vocab
     from ostinato.train.machine import choose
     from ostinato.train.trainer import Trainer

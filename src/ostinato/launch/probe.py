@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import select
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from ostinato.data.prepared import Prepared
 from ostinato.data.targets import targets
 from ostinato.launch.probes import Probe
 from ostinato.measure import measure_losses
+from ostinato.measure.speed import median_seconds
 from ostinato.study.records import Arm, Evaluate
 from ostinato.train.machine import choose
 from ostinato.train.trainer import Trainer
@@ -56,17 +56,6 @@ class Numbers(Prepared):
     @cached_property
     def vocabulary(self) -> SimpleNamespace:
         return SimpleNamespace(prefix=0)
-
-
-def median_seconds(call: Callable[[], Any], budget: float, least: int = 2) -> float:
-    """Of several calls within about `budget` seconds, `least` of them at least, after one that does not count."""
-    call()
-    taken: list[float] = []
-    while len(taken) < least or sum(taken) < budget:
-        began = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
 
 
 def trainer_of(probe: Probe, device: str, dtype: str, threads: int, compiled: bool = False) -> Trainer:
