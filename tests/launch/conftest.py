@@ -9,12 +9,14 @@ from rich.console import Console
 
 from ostinato.store import Store
 from ostinato.study.families import with_family
-from ostinato.study.records import Checkpoints, Evaluate, Model, Recipe, Study
+from ostinato.study.records import Checkpoints, Evaluate, Measure, Model, Recipe, Study
 
 
 @pytest.fixture(scope="session")
 def make_tiny(small_arm):
-    """make_tiny(tokens=1280, **study keys) -> Study: arms plain and twice, seeds 1 and 2 of plain, 1 of twice, and a contingent third."""
+    """make_tiny(tokens=1280, **study keys) -> Study: arms plain and twice, seeds 1 and 2 of plain, 1 of twice, and a contingent third.
+
+    Nothing but losses is measured, unless `measure` says so."""
 
     def make(tokens=1280, every="640", **more):
         def arm(name, seeds, contingent=None, **model):
@@ -24,7 +26,7 @@ def make_tiny(small_arm):
             return small_arm().model_copy(update=changes)
 
         arms = (arm("plain", (1, 2)), arm("twice", (1,), schedule="1..2 1..2"), arm("later", (1,), "if twice wins", layers=4))
-        given = {"evaluate": Evaluate(every=every), "checkpoints": Checkpoints(every="320"), **more}
+        given = {"evaluate": Evaluate(every=every), "checkpoints": Checkpoints(every="320"), "measure": Measure(take=()), **more}
         return Study(name="tiny", arms=arms, reference="plain", **given)
 
     return make

@@ -217,7 +217,7 @@ class Pool:
             worker = by_run.get(job.fingerprint)
             progress = worker.progress() if worker else job.folder.progress()
             tokens[job.fingerprint] = int(progress.get("tokens") or 0)
-            reached = job.work_done(tokens[job.fingerprint], progress.get("measuring"))
+            reached = job.work_done(tokens[job.fingerprint], progress.get("measuring"), progress.get("taking"))
             if worker:
                 reached = max(reached, worker.began_at)
                 pace = job.token_work * (progress.get("tokens_per_s") or 0.0)  # of its steps; how long it took to start says nothing
@@ -243,7 +243,7 @@ class Pool:
         tokens = total if state in ("done", "reused") else int(said.get("tokens") or 0)
         return RunView(
             job.arm.name, job.seed, state, tokens, total, said.get("loss"), said.get("tokens_per_s"), said.get("seconds_left"), error,
-            said.get("measuring"),
+            said.get("measuring") if said.get("taking") is None else said["taking"],
         )  # fmt: skip
 
     def outcome(self, command: str) -> Outcome:

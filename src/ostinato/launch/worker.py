@@ -58,7 +58,7 @@ def main(path: Path) -> int:
             log.info("%s", error)
             return BUSY
         try:
-            return {"done": DONE, "stopped": STOPPED}[_work(request, folder, stop)]
+            return {"done": DONE, "stopped": STOPPED, "failed": FAILED}[_work(request, folder, stop)]
         except OstinatoError as error:
             log.error("%s", error)
             _record_failure(folder, str(error))
@@ -70,7 +70,7 @@ def main(path: Path) -> int:
 
 def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     from ostinato.data.prepared import open_prepared
-    from ostinato.study.records import Arm, Checkpoints, Evaluate
+    from ostinato.study.records import Arm, Checkpoints, Evaluate, Measure
 
     arm, evaluate = Arm.model_validate(request["resolved"]["arm"]), Evaluate.model_validate(request["evaluate"])
     folder.write_record(request["given"], request["resolved"], request["environment"])
@@ -86,8 +86,13 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     wanted = RunRequest(arm, request["resolved"]["seed"], evaluate, Checkpoints.model_validate(request["checkpoints"]))
     trackers = [lambda steps_done, name=name: Feed(name, folder.path / "request.json") for name in request["track"]]
     with noticed(folder.notices_path):
-        return train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop,
-                     threads=request["threads"], trackers=trackers)  # fmt: skip
+        state = train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop,
+                      threads=request["threads"], trackers=trackers)  # fmt: skip
+    if state != "done":
+        return state
+    from ostinato.launch.measuring import measure_at_end
+
+    return measure_at_end(folder, prepared, arm, evaluate, Measure.model_validate(request["measure"]), request["device"], stop)
 
 
 def _record_failure(folder: RunFolder, error: str) -> None:

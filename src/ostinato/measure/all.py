@@ -1,16 +1,19 @@
-"""Every measure by name: where it is taken, what it needs, and which of them a run still lacks. No torch before one is taken.
+"""Every measure by name: where it is taken, what it needs, what it costs, and which of them a run lacks. No torch before one is taken.
 
 A measure is a function `take(subject, context) -> Taken` in a module of its own; here is all that has to be known before it is called.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ostinato.errors import StudyError
 from ostinato.measure.context import Context, Taken
+from ostinato.store.runs import RunFolder
 from ostinato.study.derive import arm_applications
 from ostinato.study.passes import trained_passes
 from ostinato.study.records import MEASURE_NAMES, Measure, Model
@@ -19,16 +22,23 @@ if TYPE_CHECKING:
     from ostinato.measure.subject import Subject
 
 
+PROBE = 32_768
+"""Tokens of a pass of a measure that is not taken on targets; the sentences of BLiMP are 45 such passes."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """One measure.  module: has `take`.  about: what it says, in a few words.
 
+    passes: forward passes over the targets (or PROBE tokens) that it takes, about, of a model with so many applications; for estimates
+    of time alone.
     text: taken on targets, and so named by them and by their number.  pairs: needs minimal pairs.  ours: of models of this package only.
     has: whether a model has what is measured.
     """
 
     module: str
     about: str
+    passes: Callable[[int], float]
     text: bool = True
     pairs: bool = False
     ours: bool = False
@@ -41,28 +51,35 @@ def attends(model: Model) -> bool:
 
 
 def free_passes(model: Model) -> bool:
-    """Can it run with another number of passes: `{r}` in its schedule, or one repeated group, and no parameters an application?"""
+    """Could it run another number of passes than it is trained with?"""
     return trained_passes(model) is not None
 
 
 MEASURES: dict[str, Kind] = {
-    "lens": Kind("ostinato.measure.lens", "the loss that the head would have after every application"),
-    "skips": Kind("ostinato.measure.skips", "the loss without each application, and without each pass"),
-    "depths": Kind("ostinato.measure.depths", "the loss with other numbers of passes", ours=True, has=free_passes),
-    "states": Kind("ostinato.measure.states", "how far each application and pass moves the stream"),
-    "heads": Kind("ostinato.measure.heads", "what the heads of each application look at", ours=True, has=attends),
-    "speed": Kind("ostinato.measure.speed", "tokens a second and memory of forward passes and of generation", text=False, ours=True),
-    "pairs": Kind("ostinato.measure.minimal_pairs", "which sentence of a minimal pair is likelier", text=False, pairs=True),
-}
+    "lens": Kind("ostinato.measure.lens", "the loss that the head would have after every application", lambda depth: 1 + depth / 4),
+    "skips": Kind("ostinato.measure.skips", "the loss without each application, and without each pass", lambda depth: depth + 3),
+    "depths": Kind("ostinato.measure.depths", "the loss with other numbers of passes", lambda depth: 6, ours=True, has=free_passes),
+    "states": Kind("ostinato.measure.states", "how far each application and each pass moves the stream", lambda depth: 3),
+    "heads": Kind("ostinato.measure.heads", "what the heads of each application look at", lambda depth: 4, ours=True, has=attends),
+    "speed": Kind("ostinato.measure.speed", "tokens a second and memory, in forward passes and in generation", lambda depth: 10,
+                  text=False, ours=True),
+    "pairs": Kind("ostinato.measure.minimal_pairs", "which sentence of a minimal pair is likelier", lambda depth: 45,
+                  text=False, pairs=True),
+}  # fmt: skip
 
 
-def wanted(measure: Measure, model: Model | None = None, text: bool = True) -> tuple[str, ...]:
-    """The measures of `measure.take` that can be taken.  model: of a run of ours, None for another's.  text: whether there are targets."""
-    return tuple(name for name in MEASURE_NAMES if name in measure.take and why_not(name, measure, model, text) is None)
+def asked(names: Collection[str] | None) -> tuple[str, ...] | None:
+    """These measures in their order; None for None. Raises StudyError for one that there is not."""
+    for name in names or ():
+        if name not in MEASURES:
+            near = difflib.get_close_matches(name, MEASURES, 1)
+            raise StudyError(f"there is no measure {name!r}", "the measures are " + ", ".join(MEASURES),
+                             f"did you mean {near[0]}?" if near else "choose one of these")  # fmt: skip
+    return tuple(name for name in MEASURE_NAMES if name in names) if names else None
 
 
 def why_not(name: str, measure: Measure, model: Model | None, text: bool = True) -> str | None:
-    """Why a measure cannot be taken, in words; None when it can."""
+    """Why a measure cannot be taken, in words; None when it can.  model: of a run of ours.  text: whether there are targets."""
     kind = MEASURES[name]
     if kind.ours and model is None:
         return "it is of models of this package"
@@ -73,13 +90,43 @@ def why_not(name: str, measure: Measure, model: Model | None, text: bool = True)
     return "no text is named" if kind.text and not text else None
 
 
-def settings(name: str, measure: Measure, evaluation: str) -> dict[str, Any]:
-    """What would make it another measurement, as far as it is known before it is taken.  evaluation: `store.evaluation_key`."""
+def stored(folder: RunFolder, name: str, measure: Measure, tokens: int, evaluation: str | None) -> bool:
+    """Whether this very measurement is there.  evaluation: `store.evaluation_key` of the windows that targets are in."""
+    expected = _expected(name, measure, evaluation).items()
+    return any(one.tokens == tokens and expected <= (one.about | one.settings).items() for one in folder.measures(name))
+
+
+def lacking(folder: RunFolder, measure: Measure, model: Model, tokens: int, evaluation: str | None) -> tuple[str, ...]:
+    """The measures of `measure.take` that the run could have at `tokens` and has not."""
+    able = (name for name in MEASURE_NAMES if name in measure.take and why_not(name, measure, model) is None)
+    return tuple(name for name in able if not stored(folder, name, measure, tokens, evaluation))
+
+
+def tokens_of(name: str, measure: Measure, depth: int) -> float:
+    """That go through a model of `depth` applications, about, when it is taken: windows overlap by a half."""
+    return MEASURES[name].passes(depth) * (2 * measure.targets if MEASURES[name].text else PROBE)
+
+
+def inputs_of_measures(measure: Measure, model: Model) -> float:
+    """Tokens that go through a run's model, about, when all of its measures are taken."""
+    able = (name for name in measure.take if why_not(name, measure, model) is None)
+    return sum(tokens_of(name, measure, len(arm_applications(model))) for name in able)
+
+
+def _expected(name: str, measure: Measure, evaluation: str | None) -> dict[str, Any]:
+    """What is said of a measurement that can be known before it is taken."""
     kind = MEASURES[name]
     found: dict[str, Any] = {"evaluation": evaluation, "targets": measure.targets} if kind.text else {}
-    return found | ({"pairs": measure.pairs} if kind.pairs else {})
+    return found | ({"source": measure.pairs} if kind.pairs else {})
 
 
 def take(subject: Subject, name: str, context: Context) -> Taken:
     """Take one measure. Raises what its module raises."""
     return importlib.import_module(MEASURES[name].module).take(subject, context)
+
+
+def keep(folder: RunFolder, name: str, taken: Taken, context: Context, tokens: int, evaluation: str | None) -> None:
+    """Store one measure, under what would make it another measurement: the targets and their number, and what its module says."""
+    text = {"target_id": context.targets.id, "targets": context.measure.targets} if MEASURES[name].text and context.targets else {}
+    about = _expected(name, context.measure, evaluation) | taken.about
+    folder.write_measure(name, text | taken.settings, tokens, taken.table, about)

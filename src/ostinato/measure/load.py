@@ -9,9 +9,10 @@ import torch
 
 from ostinato.data import Prepared
 from ostinato.data.prepare import prepare
-from ostinato.errors import StoreError
+from ostinato.errors import StoreError, TrainingError
 from ostinato.model import Decoder, build, load_weights
 from ostinato.store import RunFolder
+from ostinato.store.environment import DEVICES
 from ostinato.study.records import Arm
 
 
@@ -41,7 +42,16 @@ def load_run(folder: RunFolder, tokens: int | None = None, cache: Path | None = 
     return load_decoder(folder, prepared, tokens), prepared
 
 
-def load_decoder(folder: RunFolder, prepared: Prepared, tokens: int | None = None, device: str = "cpu") -> Decoder:
+def device_of(name: str) -> torch.device:
+    """`auto` is the GPU where there is one. Raises TrainingError for a device that is not there."""
+    if name not in DEVICES:
+        raise TrainingError(f"device {name!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise TrainingError("device cuda", "this machine has no GPU that torch can use", "use device auto or cpu")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def load_decoder(folder: RunFolder, prepared: Prepared, tokens: int | None = None, device: torch.device | str = "cpu") -> Decoder:
     """The decoder after training on `tokens` (default: the newest checkpoint). Raises StoreError when there is no such checkpoint."""
     points = folder.checkpoints()
     tokens = max(points, default=None) if tokens is None else tokens

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import torch
 
 from ostinato.errors import TrainingError
+from ostinato.measure.load import device_of
 from ostinato.model.decoder import Decoder
 from ostinato.model.delta_rule import choose as choose_delta
 from ostinato.model.head import choose_head
 from ostinato.model.masks import Masks
-from ostinato.store.environment import DEVICES, need_compiler
+from ostinato.store.environment import need_compiler
 from ostinato.study.derive import head_dim
 from ostinato.train import heap
 
@@ -80,16 +81,12 @@ def choose(device: str, dtype: str, threads: int | None, compiled: bool) -> Mach
 
     Raises TrainingError for a device that is not there, or for compilation on a CPU without a C++ compiler.
     """
-    if device not in DEVICES:
-        raise TrainingError(f"device {device!r}", f"a device is one of {', '.join(DEVICES)}", "use auto")
+    found = device_of(device)
     if threads is not None and threads < 1:
         raise TrainingError(f"{threads} threads", "a run has at least one thread", "give threads 1, or leave it out")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise TrainingError("device cuda", "this machine has no GPU that torch can use", "use device auto or cpu")
-    found = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-    if compiled and found == "cpu":
+    if compiled and found.type == "cpu":
         need_compiler(TrainingError, "compilation on a CPU", "give --no-compile")
-    return Machine(torch.device(found), dtype, threads or torch.get_num_threads(), compiled)
+    return Machine(found, dtype, threads or torch.get_num_threads(), compiled)
 
 
 def _has_amx() -> bool:
