@@ -25,15 +25,11 @@ def against(base: ArmResult, result: ArmResult, folders: Folders, groupings: Gro
     """`result`, compared with the runs of the same seeds of `base`."""
     store, documents = groupings.store, groupings if other_tokens(base, result) else None
     result = replace(result, cost_ratios=cost_ratios(base, result))
-    base_at, at, final, seeds = _shared_point(base, result, folders)
-    if not seeds:
+    tables, at, final = losses_compared(base, result, folders)
+    if not tables:
         unmeasured = [one.name for one in (result, base) if one.tokens is None]
         shared = f"no point is measured in both this arm and {'the reference' if base.reference else base.name}"
         return replace(result, problem=f"{unmeasured[0]} is not measured yet" if unmeasured else shared)
-    tables = {
-        seed: (folders[base.name, seed].read_losses(result.part, base_at), folders[result.name, seed].read_losses(result.part, at))
-        for seed in seeds
-    }
     try:
         pairing, over = compare_tables(tables, store, documents)
     except StoreError as error:
@@ -61,6 +57,14 @@ def compare_tables(tables: Tables, store: Store, documents: Groupings | None = N
     if documents:
         return documents_over_seeds(tables, (documents.of(first[0].target_id), documents.of(first[1].target_id)))
     return paired_over_seeds(tables, store.targets(first[0].target_id))
+
+
+def losses_compared(base: ArmResult, result: ArmResult, folders: Folders) -> tuple[Tables, int, bool]:
+    """What two arms are compared on: losses by seed, {} when nothing is shared; the arm's tokens there, and whether that is the end."""
+    base_at, at, final, seeds = _shared_point(base, result, folders)
+    points = ((base.name, base_at), (result.name, at))
+    tables = {seed: tuple(folders[name, seed].read_losses(result.part, tokens) for name, tokens in points) for seed in seeds}
+    return tables, at, final
 
 
 def cost_ratios(base: ArmResult, result: ArmResult) -> dict[str, float]:
