@@ -4,6 +4,7 @@
     status.json      new, running, stopped, failed or done, and since when
     progress.json    where a running run is (rewritten often)
     steps.jsonl      one line a training step; steps.parquet once the run is done
+    gradients.jsonl  one line a step whose gradient was looked at; gradients.parquet once the run is done
     cost.json        the most memory that a training step has held, over every session
     session.json     how the first session computed: device, threads, compiled, rows_at_once; later ones keep to it
     losses/EVALUATION/PART/TOKENS.parquet    a loss per target at each evaluation point
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from ostinato.errors import StoreError
 from ostinato.files import lock
+from ostinato.store import gradients as gradient_files
 from ostinato.store import losses as loss_files
 from ostinato.store import measures as measure_files
 from ostinato.store import steps as step_files
@@ -218,9 +220,12 @@ class RunFolder:
             self.finished_steps_path.unlink()
         else:
             step_files.keep_steps(self.steps_path, last)
+        step_files.keep_steps(self.gradients_path, last)
+        gradient_files.keep(self.finished_gradients_path, last)
 
     def finish_steps(self) -> None:
-        """Turn the log into steps.parquet; doing it twice changes nothing."""
+        """Turn the logs into steps.parquet and gradients.parquet; doing it twice changes nothing."""
+        gradient_files.finish(self.gradients_path, self.finished_gradients_path)
         if self.steps_path.exists():
             step_files.write_steps(self.finished_steps_path, step_files.read_steps(self.steps_path))
             self.steps_path.unlink()
@@ -230,6 +235,25 @@ class RunFolder:
         if not self.steps_path.exists() and self.finished_steps_path.exists():
             return step_files.read_finished(self.finished_steps_path)
         return step_files.steps_table(step_files.read_steps(self.steps_path))
+
+    @property
+    def gradients_path(self) -> Path:
+        return self.path / "gradients.jsonl"
+
+    @property
+    def finished_gradients_path(self) -> Path:
+        return self.path / "gradients.parquet"
+
+    def append_gradients(self, record: dict[str, Any]) -> None:
+        """Add what one step's gradient was (`store.gradients`) to the log."""
+        step_files.append_step(self.gradients_path, record)
+
+    def gradients(self) -> pa.Table:
+        """One row a number, as `store.gradients.COLUMNS` has them, running or finished; no rows of a run that none was looked at.
+
+        Raises StoreError when a file is torn.
+        """
+        return gradient_files.read_gradients(self.gradients_path, self.finished_gradients_path)
 
     def training_seconds(self) -> float | None:
         """Seconds of all logged steps together, over every session; None before the first."""

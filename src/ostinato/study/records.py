@@ -259,6 +259,12 @@ def _measure_names(value: Any) -> Any:
     return words.get(value.strip().lower(), (value,)) if isinstance(value, str) else value
 
 
+class Gradients(Record):
+    """Which training steps are looked at for the gradient of every parameter and application (train/gradients.py)."""
+
+    every: Count = Field(50, ge=0, description="steps between those looked at, beside the first (0: none); changes no result of training")
+
+
 class Measure(Record):
     """What else is measured of a run when it is trained, beside its losses (measure/all.py). No part of what a run is."""
 
@@ -267,6 +273,7 @@ class Measure(Record):
     )
     targets: Count = Field(16_384, ge=1, description="validation targets that they are taken on, about: whole windows")
     pairs: str | None = Field(None, description="minimal pairs: blimp (on the hub), or a folder of JSONL files with pairs of sentences")
+    gradients: Gradients = Gradients()
 
 
 class Arm(Record):

@@ -19,18 +19,20 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ostinato.analysis.gradients import course
 from ostinato.errors import TrainingError
 from ostinato.measure.halving import halving
 from ostinato.model.application import Parts
 from ostinato.model.decoder import Decoder
 from ostinato.model.init import unit_noise
+from ostinato.store.gradients import gradients_table
 from ostinato.train.step import MicroBatch
 from ostinato.train.trainer import StepRecord, Trainer
 
@@ -166,6 +168,17 @@ class Gradients:
             self.rows = 0
             return nothing
         return found | {"seconds": time.perf_counter() - began}
+
+
+def curves(record: Mapping[str, Any] | None) -> dict[str, float]:
+    """Of what `Gradients.of` found, the scalars that trackers draw: shares and cosines of a shared weight's uses, and the growth over all
+    applications (analysis/gradients.py)."""
+    if record is None:
+        return {}
+    (looked,) = course(gradients_table([record]))
+    found = {f"gradients/share_{use}": share for use, share in enumerate(looked.shares, 1)}
+    found |= {f"gradients/cosine_{one + 1}_{other + 1}": cosine for (one, other), cosine in looked.cosines.items()}
+    return found | ({"gradients/growth": looked.growth[0]} if looked.growth else {})
 
 
 def _by_parameter(decoder: Decoder) -> dict[str, float]:

@@ -23,9 +23,10 @@ from ostinato.data import Prepared
 from ostinato.files import write_atomic
 from ostinato.store.runs import RunFolder
 from ostinato.study.points import points
-from ostinato.study.records import Arm, Checkpoints, Evaluate
+from ostinato.study.records import Arm, Checkpoints, Evaluate, Measure
 from ostinato.train import checkpoints
 from ostinato.train.evaluation import Evaluations
+from ostinato.train.gradients import Gradients, curves
 from ostinato.train.groups import rows as group_rows
 from ostinato.train.groups import table
 from ostinato.train.machine import Machine
@@ -47,6 +48,7 @@ class RunRequest:
     seed: int
     evaluate: Evaluate = field(default_factory=Evaluate)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    measure: Measure = field(default_factory=Measure)
 
 
 class Session:
@@ -66,6 +68,7 @@ class Session:
         self.request, self.folder, self.evaluations, self.machine = request, folder, evaluations, machine
         self.safety_seconds, self.root = safety_seconds, folder.checkpoints_path
         self.trainer = Trainer(request.arm, request.seed, prepared, machine)
+        self.gradients = Gradients(self.trainer, request.measure.gradients.every)
         self.peak = Peak(self.trainer, lambda peak: folder.write_peak(peak, machine.device.type))
         self.steps = self.trainer.steps
         self.save_points = frozenset(points(request.checkpoints.every, self.steps.tokens, self.steps.tokens_per_step))
@@ -151,14 +154,17 @@ class Session:
     # --- one step
 
     def _step(self, on_step: Callable[[StepRecord], None]) -> None:
-        record = self.peak.step()
+        new = self.trainer.step_number >= self.frontier
+        record, gradients = self.gradients.of(self.peak.step) if new else (self.peak.step(), None)
         self._remember_rows()  # before the step is logged: whoever takes it again must know how it was taken
         self.recent.append(record.seconds)
         self.loss = record.loss
-        if record.step > self.frontier:
+        if new:
             self.frontier = record.step
+            if gradients:
+                self.folder.append_gradients(gradients)
             self.folder.append_step(record.row())
-            self.trackers.step(record, self._tokens_per_s())
+            self.trackers.step(record, self._tokens_per_s(), curves(gradients))
             if record.tokens in self.save_points:
                 self._save("point")
             on_step(record)

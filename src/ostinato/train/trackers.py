@@ -74,10 +74,10 @@ class Trackers:
             except Exception as error:
                 notices.warning("a tracker could not be opened: %s; the run goes on without it", _said(error))
 
-    def step(self, record: StepRecord, tokens_per_s: float) -> None:
-        """loss, lr, grad_norm and tokens per second of a training step."""
+    def step(self, record: StepRecord, tokens_per_s: float, more: Mapping[str, float] | None = None) -> None:
+        """loss, lr, grad_norm and tokens per second of a training step, and more scalars of it."""
         values = {"loss": record.loss, "lr": record.lr, "grad_norm": record.grad_norm, "tokens_per_s": tokens_per_s}
-        self._log({f"train/{name}": value for name, value in values.items()}, record.step)
+        self._log({f"train/{name}": value for name, value in values.items()} | dict(more or {}), record.step)
 
     def validation(self, nats: float, step: int) -> None:
         """Nats per token of the validation part."""
