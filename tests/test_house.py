@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 ROOMS = ["errors", "lazy", "files", "schedule", "study", "data", "ledger", "store", "analysis", "report",
-         "model", "measure", "train", "launch", "api", "cli", "__main__"]  # fmt: skip
+         "model", "measure", "export", "train", "launch", "api", "cli", "__main__"]  # fmt: skip
 WITHOUT_TORCH = ROOMS[: ROOMS.index("model")]
 HEAVY = ("torch", "transformers", "tensorboard")
 
