@@ -79,7 +79,10 @@ def test_the_batch_does_not_matter(wanted, subject_of):
 
 
 def test_twice_the_passes_where_they_are_free(wanted, subject_of):
-    rows = states.take(subject_of(layers=3, schedule="1 (2)x{r} 3", passes=2), Context(Measure(), wanted)).table.to_pylist()
+    told = []
+    context = Context(Measure(), wanted, batch=200, progress=lambda done, every: told.append((done, every)))
+    rows = states.take(subject_of(layers=3, schedule="1 (2)x{r} 3", passes=2), context).table.to_pylist()
+    assert told == sorted(told) and told[-1] == (2 * len(wanted), 2 * len(wanted)) and len(told) > 4
     assert [(row["passes"], row["layer"], row["pass"]) for row in rows] == [(2, 1, 1), (2, 2, 1), (2, 2, 2), (2, 3, 1), (4, 1, 1),
         (4, 2, 1), (4, 2, 2), (4, 2, 3), (4, 2, 4), (4, 3, 1)]  # fmt: skip
     assert rows[1]["update"] == rows[5]["update"] and rows[2]["change"] == rows[6]["change"]

@@ -17,12 +17,14 @@ Shapes, as suffixes of names: A applications, N positions, D d_model.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ostinato.measure.context import Context, Taken
+from ostinato.measure.context import Context, Progress, Taken
 from ostinato.measure.readings import streams
 from ostinato.measure.subject import Label, Ours, Subject
 from ostinato.measure.windows import Windows, over_windows
@@ -30,6 +32,8 @@ from ostinato.model.depth import at_passes
 from ostinato.study.passes import trained_passes
 
 TINY = 1e-300
+POSITIONS = 4096
+"""Inputs at once, at most: the stream after every application is held."""
 SUMS = ("size", "update", "cosine", "change", "distance")
 """`size`: the root mean square of the stream after the application."""
 
@@ -44,7 +48,10 @@ def take(subject: Subject, context: Context) -> Taken:
     runs = {trained: subject}
     if trained is not None:
         runs[2 * trained] = Ours(at_passes(subject.decoder, 2 * trained))
-    found = [_table(passes, one, _tally(one, context)) for passes, one in runs.items()]
+    found = []
+    for done, (passes, one) in enumerate(runs.items()):
+        given = replace(context, batch=min(context.batch, POSITIONS), progress=context.progress and _part(context.progress, done, len(runs)))
+        found.append(_table(passes, one, _tally(one, given)))
     return Taken(pa.concat_tables(found), {"trained_passes": trained})
 
 
@@ -112,6 +119,11 @@ def effective_rank(singular: Tensor) -> float:
         return 0.0
     share = singular / whole
     return float(torch.exp(-torch.xlogy(share, share).sum()))
+
+
+def _part(progress: Progress, place: int, parts: int) -> Progress:
+    """What one of equal parts tells of its own progress, as progress of all."""
+    return lambda done, every: progress(place * every + done, parts * every)
 
 
 def _share(norm_N: Tensor, x_ND: Tensor) -> Tensor:

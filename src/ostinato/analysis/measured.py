@@ -1,0 +1,110 @@
+"""Stored measures with one row a target (lens, skips, depths), summed by token class: sums over targets and seeds, then one division.
+
+Shapes, as suffixes of names: C columns, K classes, M measured targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ostinato.analysis.members import TokenClass, named_classes
+from ostinato.data.classes import TokenClasses
+from ostinato.errors import StoreError
+from ostinato.store import RunFolder, Store
+from ostinato.store.measures import Measure
+from ostinato.study.records import Study
+
+Columns = dict[str, np.ndarray]
+ALL = "all"
+"""The class of every target; always the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """sums_CK: float64, nats of every column over the targets of every class, which count_K int64 counts."""
+
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    sums_CK: np.ndarray
+    count_K: np.ndarray
+
+    def mean(self, column: str, class_: str = ALL) -> float | None:
+        """None ("not estimable") where the class has no target."""
+        place = self.classes.index(class_)
+        return float(self.sums_CK[self.columns.index(column), place] / self.count_K[place]) if self.count_K[place] else None
+
+    def __add__(self, other: ClassSums) -> ClassSums:
+        """Of both together. Raises StoreError for other columns or classes."""
+        if (self.columns, self.classes) != (other.columns, other.classes):
+            raise StoreError("sums of other columns or classes", "seeds of one arm are summed column by column", "measure both again")
+        return replace(self, sums_CK=self.sums_CK + other.sums_CK, count_K=self.count_K + other.count_K)
+
+
+@dataclass(frozen=True, eq=False)
+class ArmSums:
+    """A measure of one arm, of all its seeds together.  tokens: trained on.  about: what was stored beside the columns."""
+
+    arm: str
+    seeds: tuple[int, ...]
+    tokens: int
+    sums: ClassSums
+    about: Mapping[str, Any]
+
+
+def members(asked: Iterable[TokenClass], known: TokenClasses | None, target_M: np.ndarray) -> dict[str, np.ndarray]:
+    """Which of the measured targets each class has: bool [M] by name, `all` first.  known: of all targets; None: only `all`."""
+    found = {ALL: np.ones(len(target_M), bool)}
+    return found | ({one.name: one.of(known)[target_M] for one in asked} if known is not None else {})
+
+
+def class_sums(columns: Mapping[str, np.ndarray], chosen: Mapping[str, np.ndarray]) -> ClassSums:
+    """columns: [M] by name.  chosen: which of the M each class has, bool [M] by name."""
+    weights_MK = np.stack([*chosen.values()], 1).astype(np.float64)
+    sums_CK = np.stack([np.asarray(column, np.float64) @ weights_MK for column in columns.values()])
+    return ClassSums(tuple(columns), tuple(chosen), sums_CK, weights_MK.sum(0).astype(np.int64))
+
+
+def newest(study: Study, store: Store, name: str) -> Iterator[tuple[str, dict[int, tuple[RunFolder, Measure]]]]:
+    """Of every arm that has some, the measures of this name in its runs by seed: of the validation windows that the study evaluates, at the
+    furthest point that is measured, newest first. Raises StoreError for a torn file."""
+    folders = store.runs_of(study)
+    for arm in study.arms:
+        found = {}
+        for seed in arm.seeds:
+            folder = folders.get((arm.name, seed))
+            if folder is None or not folder.exists():
+                continue
+            if mine := [one for one in folder.measures(name) if one.about.get("evaluation") in (None, folder.evaluation)]:
+                found[seed] = folder, mine[-1]
+        furthest = max((measure.tokens for _, measure in found.values()), default=0)
+        kept = {seed: pair for seed, pair in found.items() if pair[1].tokens == furthest}
+        if kept:
+            yield arm.name, kept
+
+
+def measured_sums(study: Study, store: Store, name: str, classes: str | Iterable[str],
+                  derive: Callable[[Columns], Columns] = dict) -> list[ArmSums]:  # fmt: skip
+    """A measure with one row a target, by token class (`members.named_classes`), of every arm that has it, in the order of the study.
+
+    Seeds are summed where they were measured on the same targets. Where the classes of the targets are not stored, `all` is the only class.
+    derive: from the stored columns, [M] each by name, those that are summed.
+    Raises StudyError for an unknown class, StoreError for a torn file.
+    """
+    asked, found = named_classes(classes), []
+    for arm, pairs in newest(study, store, name):
+        first = next(iter(pairs.values()))[1]
+        alike = {seed: pair for seed, pair in pairs.items() if pair[1].settings == first.settings}
+        whole: ClassSums | None = None
+        for folder, measure in alike.values():
+            table = measure.table()
+            columns = {column: table[column].to_numpy() for column in table.column_names}
+            known = store.classes(measure.settings["target_id"], folder.resolved()["data_fingerprint"])
+            chosen = members(asked, known, columns.pop("target"))
+            sums = class_sums(derive(columns), chosen)
+            whole = sums if whole is None else whole + sums
+        found.append(ArmSums(arm, tuple(alike), first.tokens, whole, first.about))
+    return found
