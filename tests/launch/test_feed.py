@@ -180,7 +180,7 @@ def test_no_held_out_loss_leaves(tracked, fakes):
     assert ("held_out", 1280) in losses
     for name in ("wandb", "trackio"):
         keys = {key for row in told(fakes, name, "log") for key in row["data"]} - {"validation/step"}
-        assert keys == {"train/loss", "train/lr", "train/grad_norm", "train/tokens_per_s", "validation/nats"}
+        assert keys == {"train/loss", "train/lr", "train/grad_norm", "train/tokens_per_s", "validation/nats", "gradients/growth"}
         assert [row["data"]["train/loss"] for row in told(fakes, name, "log") if "train/loss" in row["data"]] == [
             row["loss"] for row in steps
         ]

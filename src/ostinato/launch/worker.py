@@ -83,7 +83,8 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
     gc.freeze()
     gc.enable()
 
-    wanted = RunRequest(arm, request["resolved"]["seed"], evaluate, Checkpoints.model_validate(request["checkpoints"]))
+    measure = Measure.model_validate(request["measure"])
+    wanted = RunRequest(arm, request["resolved"]["seed"], evaluate, Checkpoints.model_validate(request["checkpoints"]), measure)
     trackers = [lambda steps_done, name=name: Feed(name, folder.path / "request.json") for name in request["track"]]
     with noticed(folder.notices_path):
         state = train(wanted, prepared, folder, device=request["device"], compiled=request["compiled"], stop=stop,
@@ -92,7 +93,7 @@ def _work(request: dict[str, Any], folder: RunFolder, stop: Stop) -> str:
         return state
     from ostinato.launch.measuring import measure_at_end
 
-    return measure_at_end(folder, prepared, arm, evaluate, Measure.model_validate(request["measure"]), request["device"], stop)
+    return measure_at_end(folder, prepared, arm, evaluate, measure, request["device"], stop)
 
 
 def _record_failure(folder: RunFolder, error: str) -> None:
