@@ -30,6 +30,7 @@ from torch import Tensor
 
 from ostinato.errors import OstinatoError
 from ostinato.measure.attention import Attended, watch_attention
+from ostinato.measure.columns import labelled
 from ostinato.measure.context import Context, Taken
 from ostinato.measure.subject import Ours
 from ostinato.measure.windows import Windows, over_windows
@@ -118,7 +119,7 @@ def take(subject: Ours, context: Context) -> Taken:
         raise OstinatoError(f"the attention of {subject.name} computed again is off by {error:.2%}",
                             f"scores are of what the model computes: of its kernel's output, to {LARGEST_ERROR:.1%}",
                             "report this model: its attention is not what its q and k say")  # fmt: skip
-    about = {"relative_error": error, "seed": SEED, "rows": ROWS, "period": len(probe.wanted_N) // ROWS,
+    about = labelled(subject) | {"relative_error": error, "seed": SEED, "rows": ROWS, "period": len(probe.wanted_N) // ROWS,
              "target_id": context.targets.id if context.targets else None,
              "recurrent": [index for index, parts in enumerate(decoder.parts) if parts.attn and not attends[index]]}  # fmt: skip
     return Taken(_table(subject, attends, tallies), about)
