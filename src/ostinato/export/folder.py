@@ -42,7 +42,7 @@ def export_run(folder: RunFolder, out: Path | str, tokens: int | None = None, st
     tokens = max(folder.checkpoints()) if tokens is None else tokens
     texts = {
         "config.json": as_json(model_config(decoder)),
-        "generation_config.json": as_json({f"{name}_token_id": decoder.bos for name in ("bos", "eos", "pad")}),
+        "generation_config.json": as_json({f"{name}_token_id": decoder.bos for name in ("bos", "eos")}),
         f"{MODULE}.py": modeling_source(),
         "README.md": model_card(folder, tokens, prepared.vocab, store or Store(folder.path.parents[1]), out.name),
         **{name: as_json(content) for name, content in tokenizer_files(prepared.vocabulary, decoder.context).items()},

@@ -1,7 +1,8 @@
 """The tokenizer of an export: the run's own tokenizer.json, told to put one BOS before a text, and what transformers reads beside it.
 
 In a run every document begins with BOS, BOS is what a model predicts where a document ends, and text that spells a special token is plain
-text. So BOS is the end of a text as well, and padding too, which a mask tells apart. Batches are padded on the left, as generation needs.
+text. So BOS is the end of a text as well, and padding too, which a mask tells apart; generation_config.json names no padding, from which
+`generate` would make a mask of its own that hides the BOS of a prompt. Batches are padded on the left, as generation needs.
 """
 
 from __future__ import annotations
