@@ -86,11 +86,15 @@ def heads(study: Study, store: Store) -> list[Heads]:
             for arm, runs in newest(study, store, "heads") for seed, (_, measure) in runs.items()]  # fmt: skip
 
 
-def resolved(study: Study, store: Store, margin: float = MARGIN) -> dict[str, int]:
-    """The application, by arm, from which on the lens stays within `margin` nats of the loss on targets that continue a match of k >= 8.
+def resolved(study: Study, store: Store, margin: float = MARGIN) -> dict[str, tuple[int, str]]:
+    """By arm the application, and what it is called, from which on the lens stays within `margin` nats of the loss on targets of `LONG`.
 
     Arms without a lens, or without such targets, are not in it. Raises StoreError for a torn file.
     """
     (long,) = named_classes(LONG)
-    found = {lens.arm: lens.resolves(long.name, margin) for lens in lenses(study, store, LONG) if long.name in lens.sums.classes}
-    return {arm: application for arm, application in found.items() if application is not None}
+    found = {}
+    for lens in lenses(study, store, LONG):
+        at = lens.resolves(long.name, margin) if long.name in lens.sums.classes else None
+        if at is not None:
+            found[lens.arm] = at, called(lens.labels[at])
+    return found
