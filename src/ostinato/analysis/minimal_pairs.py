@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ostinato.analysis.intervals import Interval, over_values
+from ostinato.analysis.words import NOT_ESTIMABLE, signed
 from ostinato.errors import StoreError
 
 if TYPE_CHECKING:
@@ -121,14 +122,18 @@ class PairedPairs:
         return max(test.p for test in self.items.values())
 
     @property
-    def words(self) -> str:
-        """The comparison in words: about zero where the interval over paradigms holds 0, or seeds lie farther apart than the difference."""
-        if self.macro is None:
-            return "not estimable"
-        points = f"{100 * self.macro:+.1f} points".replace("-", "−")
+    def clear(self) -> bool:
+        """Whether the interval over paradigms is there and does not hold 0, and the difference is beyond twice the spread of seeds."""
         noise = 2 * float(np.std(list(self.by_seed.values()), ddof=1)) if len(self.by_seed) > 1 else 0.0
-        if self.interval is None or self.interval.holds(0.0) or abs(self.macro) <= noise:
-            return f"about zero ({points})"
+        return self.interval is not None and not self.interval.holds(0.0) and abs(self.macro) > noise
+
+    @property
+    def words(self) -> str:
+        """The comparison in words."""
+        if self.macro is None:
+            return NOT_ESTIMABLE
+        if not self.clear:
+            return f"about zero ({signed(100 * self.macro, 1)} points)"
         return f"{'better' if self.macro > 0 else 'worse'} by {abs(100 * self.macro):.1f} points"
 
     def record(self) -> dict[str, Any]:
@@ -187,16 +192,21 @@ def carries_half(values: Iterable[float]) -> int | None:
 
 
 def _same_pairs(tables: Sequence[pa.Table]) -> None:
-    first = tables[0]
-    if not all(table.num_rows == first.num_rows and all(table[name].to_pylist() == first[name].to_pylist()
-               for name in ("paradigm", "pair", "identical")) for table in tables[1:]):  # fmt: skip
+    def which(table: pa.Table) -> tuple[list[str], np.ndarray]:
+        codes, names = _codes(table, "paradigm")
+        return names, np.stack([codes, table["pair"].to_numpy(), table["identical"].to_numpy()])
+
+    (names, rows), *others = [which(table) for table in tables]
+    if not all(more == names and np.array_equal(rows, theirs) for more, theirs in others):
         raise StoreError("tables of different minimal pairs", "models are compared on the same pairs", "measure both on the same folder")
 
 
 def _codes(table: pa.Table, column: str) -> tuple[np.ndarray, list[str]]:
     """int [N] which of the names each row has, and the names in their order."""
-    names, codes = np.unique(np.array(table[column].to_pylist(), dtype=object), return_inverse=True)
-    return codes, list(names)
+    found = table[column].cast("string").combine_chunks().dictionary_encode()
+    names = found.dictionary.to_pylist()
+    place = np.argsort(np.argsort(np.array(names)))
+    return place[found.indices.to_numpy()], sorted(names)
 
 
 def _by(table: pa.Table, column: str, found_KN: np.ndarray) -> dict[str, Score]:
