@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostinato.analysis.gradients import course, norms
+from ostinato.analysis.gradients import course, norms, pooled
 from ostinato.store.gradients import gradients_table
 
 
@@ -77,6 +77,23 @@ def test_against_brute_force_over_all_numbers(seed, weights):
         mine = [name for name, parts in gradients.items() if len(parts) > 1 and application in parts]
         given_ = sum(float(gradients[name][application] @ whole[name]) for name in mine)
         assert share == pytest.approx(given_ / sum(float(whole[name] @ whole[name]) for name in mine), rel=1e-9)
+
+
+def test_steps_and_seeds_pooled_are_sums_and_then_one_division():
+    """Two steps of one seed and one of another: Σ<G_a, G> / Σ‖G‖² over the three, and the mean square of the growth."""
+    draw = np.random.default_rng(5)
+    gradients = [{"w": {0: draw.normal(size=3), 2: draw.normal(size=3)}} for _ in range(3)]
+    growth = [[3.0, 1.0], [4.0, 1.0], [5.0, 1.0]]
+    first = gradients_table([record(1, {"w": {0: np.ones(3), 2: np.ones(3)}}), *(record(50, gradients[0], growth=growth[0]),
+                                                                                record(100, gradients[1], growth=growth[1]))])  # fmt: skip
+    second = gradients_table([record(50, gradients[2], growth=growth[2])])
+    found = pooled([first, second], since=500)
+    parts = [np.concatenate([one["w"][place] for one in gradients]) for place in (0, 2)]
+    whole = sum(parts)
+    assert found.shares == pytest.approx(tuple(float(part @ whole) / float(whole @ whole) for part in parts))
+    assert found.cosines[0, 1] == pytest.approx(float(parts[0] @ parts[1]) / float(np.linalg.norm(parts[0]) * np.linalg.norm(parts[1])))
+    assert found.growth == pytest.approx((math.sqrt(50 / 3), 1.0)) and (found.step, found.tokens) == (100, 1000)
+    assert pooled([first, second], since=1001) is None and pooled([gradients_table([])]) is None
 
 
 def test_steps_in_order_and_norms_of_each_parameter():

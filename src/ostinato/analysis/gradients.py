@@ -13,9 +13,9 @@ the layers are its uses. Weights that one application alone has are left out of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,28 +43,46 @@ class Looked:
 
 def course(table: pa.Table) -> tuple[Looked, ...]:
     """Every step that was looked at, in order."""
-    column = {name: table[name].to_numpy() for name in ("step", "tokens", "value")}
-    kind, parameter = (np.asarray(table[name].to_pylist(), dtype=object) for name in ("kind", "parameter"))
-    place, other = (table[name].fill_null(-2).to_numpy() for name in ("application", "other"))
-    found = []
-    for step in np.unique(column["step"]):
-        here = column["step"] == step
-        dots = here & (kind == "dot")
-        names = np.unique(parameter[dots].astype(str), return_inverse=True)[1]
-        shares, cosines, by_application = _shared(names, place[dots], other[dots], column["value"][dots])
-        streams = []
-        for name in ("loss", "growth"):
-            mine = here & (kind == name)
-            streams.append(tuple(column["value"][mine][np.argsort(place[mine])].tolist()))
-        found.append(Looked(int(step), int(column["tokens"][here][0]), shares, cosines, by_application, *streams))
-    return tuple(found)
+    columns = _columns(table)
+    return tuple(_looked(columns, columns["step"] == step) for step in np.unique(columns["step"]))
+
+
+def pooled(tables: Sequence[pa.Table], since: int = 0) -> Looked | None:
+    """All steps from `since` tokens on, of all runs (of one arm): products are summed over steps and runs, streams are mean squares.
+
+    step and tokens are the last ones. None where no step was looked at.
+    """
+    import pyarrow as pa
+
+    columns = _columns(pa.concat_tables(tables).unify_dictionaries())
+    here = columns["tokens"] >= since
+    return _looked(columns, here) if here.any() else None
+
+
+def _columns(table: pa.Table) -> dict[str, np.ndarray]:
+    found = {name: table[name].to_numpy() for name in ("step", "tokens", "value")}
+    found |= {name: np.asarray(table[name].to_pylist(), dtype=object) for name in ("kind", "parameter")}
+    return found | {name: table[name].fill_null(-2).to_numpy() for name in ("application", "other")}
+
+
+def _looked(columns: Mapping[str, np.ndarray], here: np.ndarray) -> Looked:
+    kind, place, value = columns["kind"], columns["application"], columns["value"]
+    dots = here & (kind == "dot")
+    weights = np.unique(columns["parameter"][dots].astype(str), return_inverse=True)[1]
+    shares, cosines, by_application = _shared(weights, place[dots], columns["other"][dots], value[dots])
+    streams = []
+    for name in ("loss", "growth"):
+        mine = here & (kind == name)
+        places = np.unique(place[mine])
+        streams.append(tuple(math.sqrt(np.mean(np.square(value[mine & (place == one)]))) for one in places))
+    last = np.argmax(np.where(here, columns["step"], -1))
+    return Looked(int(columns["step"][last]), int(columns["tokens"][last]), shares, cosines, by_application, *streams)
 
 
 def norms(table: pa.Table) -> dict[str, tuple[tuple[int, float], ...]]:
     """{parameter: ((tokens, norm of its gradient in the whole step, before clipping), …)}."""
-    rows = table.select(["kind", "parameter", "tokens", "value"]).to_pylist()
     found: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
+    for row in table.select(["kind", "parameter", "tokens", "value"]).to_pylist():
         if row["kind"] == "norm":
             found.setdefault(row["parameter"], []).append((row["tokens"], row["value"]))
     return {name: tuple(line) for name, line in found.items()}
@@ -74,10 +92,9 @@ def _shared(
     weight: np.ndarray, later: np.ndarray, earlier: np.ndarray, dot: np.ndarray
 ) -> tuple[tuple[float, ...], dict[tuple[int, int], float], dict[int, float]]:
     """shares, cosines and by_application of products <G_later, G_earlier> of weights, one each for later >= earlier."""
-    own = later == earlier
-    uses: dict[int, list[int]] = {}
-    for name, application in zip(weight[own].tolist(), later[own].tolist(), strict=True):
-        uses.setdefault(name, []).append(application)
+    uses: dict[int, Any] = {}
+    for name, application in zip(weight.tolist(), later.tolist(), strict=True):
+        uses.setdefault(name, set()).add(application)
     uses = {name: sorted(applications) for name, applications in uses.items() if len(applications) > 1}
     if not uses:
         return (), {}, {}
@@ -89,7 +106,8 @@ def _shared(
         mine = weight == name
         rows, columns = (np.searchsorted(applications, side[mine]) for side in (later, earlier))
         gram = np.zeros((len(applications), len(applications)))
-        gram[rows, columns] = gram[columns, rows] = dot[mine]
+        np.add.at(gram, (rows, columns), dot[mine])
+        gram += np.tril(gram, -1).T
         grams[len(applications), : len(applications), : len(applications)] += gram
         for application, given in zip(applications, gram.sum(1).tolist(), strict=True):
             gives[application] = gives.get(application, 0.0) + given

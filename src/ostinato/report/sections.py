@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ostinato.analysis import ArmResult
+from ostinato.report import gradients
 from ostinato.report.section import Section
 from ostinato.store import Store
 from ostinato.study.records import Study
 
-MAKERS: tuple[Callable[[Study, Store, Sequence[ArmResult]], Section | None], ...] = ()
+MAKERS: tuple[Callable[[Study, Store, Sequence[ArmResult]], Section | None], ...] = (gradients.section,)
 
 
 def sections(study: Study, store: Store, results: Sequence[ArmResult]) -> list[Section]:
