@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from harness import KEEP_MEMORY, Row, table  # noqa: E402
 
-NAMES = ["floor", "training", "study", "compiled", "delta", "muon", "checkpointing", "head", "evaluation", "plan", "startup", "tokenizing"]
+NAMES = ["floor", "training", "study", "compiled", "delta", "muon", "checkpointing", "head", "evaluation", "plan", "startup", "tokenizing", "classes"]
 
 
 def main() -> int:

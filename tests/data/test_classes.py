@@ -96,7 +96,7 @@ def test_targets_of_every_kind_of_window(request, monkeypatch, packing, evaluate
     prepared = request.getfixturevalue(packing)
     found = targets(prepared, "validation", evaluate, context)
     match, in_view, shown = by_definition(prepared, found)
-    for chunk in (1 << 17, 50):  # all documents at once, and one or two at a time
+    for chunk in (1 << 15, 50):  # all documents at once, and one or two at a time
         monkeypatch.setattr(sys.modules["ostinato.data.classes"], "_CHUNK", chunk)
         told = []
         made = classes(prepared, found, progress=lambda done, every, told=told: told.append((done, every)))

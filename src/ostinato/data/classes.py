@@ -29,7 +29,7 @@ from ostinato.data.targets import Targets
 
 MATCHES = (0, 1, 2, 4, 8, 16, 32)
 """Match lengths k: tokens before the target that stand before it a second time."""
-_CHUNK = 1 << 17  # tokens matched at a time: whole documents, whose arrays stay in the cache of a core
+_CHUNK = 1 << 15  # tokens matched at a time: whole documents, whose arrays stay in the cache of a core
 _SIGNLESS = 63  # bits of a sorted key
 
 
