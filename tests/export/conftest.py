@@ -31,3 +31,11 @@ def as_exported():
 def tokens():
     """Two rows of eight tokens of a vocabulary of eleven."""
     return torch.randint(0, 11, (2, 8), generator=torch.Generator().manual_seed(3))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def modules_of_models(tmp_path_factory):
+    """Where transformers copies the code of a model before it imports it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path_factory.mktemp("modules")))
+        yield

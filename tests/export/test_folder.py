@@ -61,7 +61,7 @@ def loaded(exported):
 
 @pytest.fixture(scope="module")
 def tokenizer(exported):
-    return transformers.AutoTokenizer.from_pretrained(exported)
+    return transformers.AutoTokenizer.from_pretrained(exported, trust_remote_code=True)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,8 @@ def test_saved_and_loaded_again(loaded, tokenizer, tmp_path, small_text):
     rows = torch.arange(24).view(2, 12)
     assert torch.equal(again(rows).logits, loaded(rows).logits)
     assert again.config.applications == loaded.config.applications
-    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "again")("the stone").input_ids == tokenizer("the stone").input_ids
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again", trust_remote_code=True)
+    assert again("the stone").input_ids == tokenizer("the stone").input_ids
     with safe_open(tmp_path / "again" / "model.safetensors", "pt") as file:
         assert set(file.keys()) == {f"model.{name}" for name, _ in loaded.model.named_parameters()}
 
@@ -170,7 +171,7 @@ def test_the_card_says_what_the_store_says(exported, run):
     summary = run[1].read_loss_summary("validation", 1280)
     assert f"{summary['sum_nats'] / summary['targets']:.4f}" in card and "| bigram counts of the training text | 2.2500" in card
     assert "study tests" in card and "after 1,280 of 1,280 tokens" in card and "from_pretrained" in card
-    assert "layer" in card and run[1].name in card
+    assert "layer" in card and run[1].name in card and "text.txt" in card and str(run[1].path.parent) not in card
 
 
 def test_another_checkpoint(run, small_text, tmp_path):

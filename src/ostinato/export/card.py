@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from ostinato import __version__
 from ostinato.analysis.sums import Sums
@@ -34,12 +35,12 @@ def model_card(folder: RunFolder, tokens: int, vocab: int, store: Store, name: s
     parts = [
         f"{FRONT}# {name}\n",
         f"Arm **{arm.name}**{study}, seed {content['seed']}, after {tokens:,} of {ledger.tokens:,} tokens of training on "
-        f"{arm.data.corpus}. Trained and exported by ostinato {__version__}, run `{folder.name}`.\n{note}",
+        f"{Path(arm.data.corpus).name}. Trained and exported by ostinato {__version__}, run `{folder.name}`.\n{note}",
         _use(name, arm),
         f"## The order in which its layers run\n\n```\n{_drawing(arm)}\n```\n",
         "## What it costs\n\n" + _table(("", ""), _costs(ledger)),
         "## What it loses\n\n" + _results(folder, tokens, store),
-        "## How it was built and trained\n\n" + _table(("", ""), settings(arm).items()),
+        "## How it was built and trained\n\n" + _table(("", ""), _settings(arm)),
     ]
     return "\n".join(parts)
 
@@ -53,7 +54,7 @@ def _use(name: str, arm: Arm) -> str:
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 model = AutoModelForCausalLM.from_pretrained("{name}", trust_remote_code=True)
-tokenizer = AutoTokenizer.from_pretrained("{name}")
+tokenizer = AutoTokenizer.from_pretrained("{name}", trust_remote_code=True)
 written = model.generate(**tokenizer(["Once"], return_tensors="pt"), max_new_tokens=50)
 print(tokenizer.batch_decode(written, skip_special_tokens=True))
 ```
@@ -67,6 +68,13 @@ of a layer.
 def _drawing(arm: Arm) -> str:
     model = arm.model
     return draw_text(arm_applications(model), len(model.layers), model.layers, tied_to(model), model.inject)
+
+
+def _settings(arm: Arm) -> Iterable[tuple[str, str]]:
+    """Without the seeds of the study, and without where the text lay."""
+    for key, value in settings(arm).items():
+        if key != "seeds":
+            yield key, value.replace(arm.data.corpus, Path(arm.data.corpus).name)
 
 
 def _costs(ledger: Ledger) -> Iterable[tuple[str, str]]:

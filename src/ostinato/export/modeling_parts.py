@@ -122,8 +122,10 @@ class OstinatoRMSNorm(nn.Module):
         self.size, self.eps = size, eps
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x if self.weight is None else x.to(torch.promote_types(x.dtype, self.weight.dtype))
-        return F.rms_norm(x, (self.size,), self.weight, self.eps)
+        if self.weight is None:
+            return F.rms_norm(x, (self.size,), eps=self.eps)
+        dtype = torch.promote_types(x.dtype, self.weight.dtype)
+        return F.rms_norm(x.to(dtype), (self.size,), self.weight.to(dtype), self.eps)
 
 
 class OstinatoAttention(nn.Module):
