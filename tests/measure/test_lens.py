@@ -110,7 +110,7 @@ def test_skips_are_forward_passes_without_an_application_or_a_pass(subject, want
             del found[-1 - len(subject.labels) : -1]
         return found
 
-    taken = skips.take(subject, Context(Measure(targets=150), wanted, document_mask, 64))
+    taken = skips.take(subject, Context(Measure(targets=150 * skips.SHARE), wanted, document_mask, 64))
     found, twin = columns(taken), one_window_at_a_time(subject, some(wanted, 150), read, document_mask)
     rows = np.array([twin[place] for place in found["target"].tolist()]).T
     np.testing.assert_allclose(np.stack(list(found.values())[1:]), rows, rtol=2e-5, atol=2e-5)

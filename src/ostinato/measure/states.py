@@ -50,7 +50,8 @@ def take(subject: Subject, context: Context) -> Taken:
         runs[2 * trained] = Ours(at_passes(subject.decoder, 2 * trained))
     found = []
     for done, (passes, one) in enumerate(runs.items()):
-        given = replace(context, batch=min(context.batch, POSITIONS), progress=context.progress and _part(context.progress, done, len(runs)))
+        progress = context.progress and _part(context.progress, done, len(runs))
+        given = replace(context, batch=min(context.batch, POSITIONS), progress=progress)
         found.append(_table(passes, one, _tally(one, given)))
     return Taken(pa.concat_tables(found), {"trained_passes": trained})
 

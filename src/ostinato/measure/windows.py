@@ -51,13 +51,14 @@ def some(targets: Targets, most: int) -> Targets:
     return replace(targets, flat=flat, flat_target=which, offsets=offsets)
 
 
-def over_windows(work: Callable[[Windows], Found], context: Context, device: torch.device, what: str) -> list[Found]:
+def over_windows(work: Callable[[Windows], Found], context: Context, device: torch.device, what: str, share: int = 1) -> list[Found]:
     """What `work` finds in every forward pass over the context's targets, or `some` of them, in order.  what: is being done, for the log.
 
+    share: one of so many of the targets that the context asks for.
     A pass has at most `context.batch` inputs (one window at least), and fewer where memory runs out.
     Raises TrainingError when one window does not fit into memory.
     """
-    targets = some(context.targets, context.measure.targets)
+    targets = some(context.targets, context.measure.targets // share)
     found: list[Found] = []
     done, every, fits = 0, int(np.count_nonzero(targets.flat_target >= 0)), context.batch
     for window_BT, where_BT in targets.batches(context.batch):
