@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ostinato.analysis import ArmResult
-from ostinato.report import gradients
+from ostinato.report import classes, gradients
 from ostinato.report.section import Section
 from ostinato.store import Store
 from ostinato.study.records import Study
 
-MAKERS: tuple[Callable[[Study, Store, Sequence[ArmResult]], Section | None], ...] = (gradients.section,)
+MAKERS: tuple[Callable[[Study, Store, Sequence[ArmResult]], Section | None], ...] = (classes.section, gradients.section)
 
 
 def sections(study: Study, store: Store, results: Sequence[ArmResult]) -> list[Section]:
