@@ -6,8 +6,8 @@
     study.results()     # the paired table
     study.report()      # one HTML page
 
-`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `generate` and `query` are the other verbs, as functions of the package:
-`ostinato.query("select …")`. Loading, planning and reporting import no torch; `run`, `check` and `generate` do.
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `take_measures`, `generate`, `export_run` and `query` are the other verbs, as
+functions of the package: `ostinato.query("select …")`. Loading, planning and reporting import no torch; what runs a model does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
     from ostinato.launch import Outcome
     from ostinato.launch.calibrate import Calibrated
+    from ostinato.launch.measuring import Measured
     from ostinato.measure.check import Check
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
     from ostinato.store import Answer, RunFolder, Store
-    from ostinato.study.records import Arm
+    from ostinato.study.records import Arm, Measure
     from ostinato.study.records import Study as Record
 
 
@@ -261,6 +262,75 @@ def check(run: str, tokens: int | None = None, store: Path | str | None = None) 
     return measure_again(find_run(run, store), open_store(store), tokens)
 
 
+def take_measures(
+    source: str | Path,
+    only: Iterable[str] | None = None,
+    pairs: str | Path | None = None,
+    targets: int | None = None,
+    tokens: int | None = None,
+    device: str = "auto",
+    study: str | Path | None = None,
+    size: str | None = None,
+    store: Path | str | None = None,
+    trust_remote_code: bool = False,
+    console: Console | None = None,
+) -> Measured:
+    """Measure a run, every trained run of a study, or the model in a Hugging Face folder; what is stored already is found and kept.
+
+    only: these measures, and anew.  pairs: minimal pairs, `blimp` or a folder.  targets: about how many (default: as the study says).
+    tokens: of the checkpoint (default: the newest).  study: whose validation documents a Hugging Face folder reads, in this `size`.
+    Raises StudyError for what cannot be asked, StoreError and DataError for what cannot be read; a measure that fails is in the rows.
+    """
+    from ostinato.launch.measuring import Measured, measure_folder, measure_study, measured_run
+    from ostinato.measure.all import asked
+    from ostinato.study.pair_folder import pair_folder
+
+    names, place = asked(list(only) if only else None), open_store(store)
+    wishes = {} if targets is None else {"targets": targets}
+    wishes |= {} if pairs is None else {"pairs": pair_folder(str(pairs))}
+    kind = _measurable(str(source))
+    if study is not None and kind != "folder":
+        raise StudyError(f"--study {study} for a {kind}", "it names the text for a model from a Hugging Face folder", "leave it out")
+    if kind == "run":
+        folder = find_run(str(source), store)
+        given = folder.given()
+        name, own = f"{given.get('arm')}, seed {given.get('seed')}", folder.resolved().get("measure") or {}
+        wanted = _wanted(own, wishes, names)
+        ids = {"arm": given.get("arm"), "seed": given.get("seed"), "run": folder.name}
+        return Measured([ids | row for row in measured_run(folder, name, wanted, names, tokens, device, console)])
+    if kind == "study":
+        record = Study.load(source, size).record
+        return measure_study(record, place, _wanted(record.measure.model_dump(), wishes, names), names, tokens, device, console)
+    if tokens is not None:
+        raise StudyError("--tokens for a model from a folder", "it has no checkpoints", "leave it out")
+    record = Study.load(study, size).record if study is not None else None
+    wanted = _wanted(record.measure.model_dump() if record else {}, wishes, names)
+    return measure_folder(Path(source), place, wanted, record, names, device, trust_remote_code, console)
+
+
+def _measurable(source: str) -> str:
+    """What a source names: run, study or folder. Raises StudyError for a folder without a model."""
+    from ostinato.study import shipped
+
+    path = Path(source).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise StudyError(f"{path} holds no config.json", "what is measured is a run, a study, or a Hugging Face folder with a model",
+                             "name the folder that save_pretrained wrote, or `ostinato list --runs`")  # fmt: skip
+        return "folder"
+    return "study" if source in shipped() or path.is_file() or path.suffix in (".yaml", ".yml") else "run"
+
+
+def _wanted(own: dict[str, Any], wishes: dict[str, Any], names: tuple[str, ...] | None) -> Measure:
+    """What is measured: the study's own wishes, and those of now. Raises StudyError for pairs that are asked for and not named."""
+    from ostinato.study.records import Measure
+
+    wanted = Measure.model_validate(own | wishes)
+    if names and "pairs" in names and wanted.pairs is None:
+        raise StudyError("pairs of no folder", "minimal pairs are read from somewhere", "--pairs blimp, or --pairs FOLDER")
+    return wanted
+
+
 def generate(
     run: str, prompt: str = "", tokens: int = 100, temperature: float = 0.8, seed: int = 0, store: Path | str | None = None
 ) -> str:
@@ -273,6 +343,16 @@ def generate(
     ids = [prepared.bos, *prepared.encode(prompt)]
     written = continue_ids(decoder, ids, tokens, temperature=temperature, seed=seed)
     return prepared.decode([token for token in (*ids, *written) if token != prepared.bos])
+
+
+def export_run(run: str, out: Path | str, tokens: int | None = None, store: Path | str | None = None) -> Path:
+    """Write a run's checkpoint at `tokens` (default: the newest) as a folder that Hugging Face loads, and return its path.
+
+    Raises StoreError for a folder that is there already, and where there is no such run or checkpoint.
+    """
+    from ostinato.export import export_run as write
+
+    return write(find_run(run, store), out, tokens, open_store(store))
 
 
 def query(sql: str, held_out: bool = False, store: Path | str | None = None) -> Answer:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from ostinato import __version__
-from ostinato.cli import calibrate, check, draw, generate, keys, list_, new, plan, query, report, run
+from ostinato.cli import calibrate, check, draw, export, generate, keys, list_, measure, new, plan, query, report, run
 from ostinato.errors import OstinatoError, StoreError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -46,7 +46,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
-for verb in (new, keys, plan, run, report, draw, check, query, generate, list_, calibrate):
+for verb in (new, keys, plan, run, report, draw, check, query, generate, measure, export, list_, calibrate):
     verb.register(app)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ostinato.errors import OstinatoError, StoreError
@@ -20,6 +21,7 @@ from ostinato.study.records import Arm, Evaluate, Measure, Study
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ostinato.analysis.models import ModelResult
     from ostinato.data import Prepared
 
 log = logging.getLogger("ostinato")
@@ -68,10 +70,14 @@ def measure_at_end(folder: RunFolder, prepared: Prepared, arm: Arm, evaluate: Ev
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of every measure of every run: arm, seed, run, measure, state, why and seconds; state as in measure.taking.Took, or
-    untrained."""
+    """What became of every measure of every run or model.
+
+    rows: arm (or the model's name), seed, run (or the model's digest), measure, state, why and seconds; state as in measure.taking.Took,
+    or untrained.  models: beside which arms a model is now (analysis.models), of a model that was measured with a study.
+    """
 
     rows: list[dict[str, Any]]
+    models: list[ModelResult] = field(default_factory=list)
 
     @property
     def failed(self) -> list[dict[str, Any]]:
@@ -102,6 +108,20 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
         found = measured_run(job.folder, job.name, measure, only, tokens, device, console, evaluate=study.evaluate, prepared=job.prepared)
         rows += [job.ids() | row for row in found]
     return Measured(rows)
+
+
+def measure_folder(path: Path, store: Store, measure: Measure, study: Study | None = None, only: Sequence[str] | None = None,
+                   device: str = "auto", trust: bool = False, console: Console | None = None) -> Measured:  # fmt: skip
+    """Measure a model that was not trained here (measure/folder.py), and see how it stands beside the study's arms."""
+    from ostinato.analysis import results_table
+    from ostinato.analysis.models import models_beside
+    from ostinato.measure.folder import measure_model
+
+    with calibrating(console, f"measuring {path.resolve().name}") as progress:
+        found = measure_model(path, store, measure, study, only, device, trust, progress)
+    rows = [{"arm": found.name, "seed": None, "run": found.folder.name} | one.record() for one in found.took]
+    beside = models_beside(study, store, results_table(study, store)) if study else []
+    return Measured(rows, beside)
 
 
 def measured_run(folder: RunFolder, name: str, measure: Measure | None, only: Sequence[str] | None, tokens: int | None, device: str,

@@ -102,7 +102,8 @@ class Display:
             self.message(f"{_runs(len(due))} due{at_once}: {_names(due)}")
             share = sum(job.measuring_work for job in due) / sum(job.work for job in due)
             if share > MUCH_MEASURING:
-                self.message(f"measuring is {share:.0%} of the work; with `evaluate: {{targets: 100k}}` or fewer points it is less")
+                self.message(f"measuring is {share:.0%} of the work; with fewer points, `evaluate: {{targets: 100k}}` or "
+                             "`measure: {targets: 4k}` it is less")
         elif not reused:
             self.message("no run is due: every arm is contingent and none was named (--arm)")
 

@@ -57,7 +57,7 @@ def free_passes(model: Model) -> bool:
 
 MEASURES: dict[str, Kind] = {
     "lens": Kind("ostinato.measure.lens", "the loss that the head would have after every application", lambda depth: 1 + depth / 4),
-    "skips": Kind("ostinato.measure.skips", "the loss without each application, and without each pass", lambda depth: depth + 3),
+    "skips": Kind("ostinato.measure.skips", "the loss without each application, and without each pass", lambda depth: (depth + 3) / 4),
     "depths": Kind("ostinato.measure.depths", "the loss with other numbers of passes", lambda depth: 6, ours=True, has=free_passes),
     "states": Kind("ostinato.measure.states", "how far each application and each pass moves the stream", lambda depth: 3),
     "heads": Kind("ostinato.measure.heads", "what the heads of each application look at", lambda depth: 4, ours=True, has=attends),
@@ -117,7 +117,7 @@ def _expected(name: str, measure: Measure, evaluation: str | None) -> dict[str, 
     """What is said of a measurement that can be known before it is taken."""
     kind = MEASURES[name]
     found: dict[str, Any] = {"evaluation": evaluation, "targets": measure.targets} if kind.text else {}
-    return found | ({"source": measure.pairs} if kind.pairs else {})
+    return found | ({"pairs": measure.pairs} if kind.pairs else {})
 
 
 def take(subject: Subject, name: str, context: Context) -> Taken:
@@ -128,5 +128,5 @@ def take(subject: Subject, name: str, context: Context) -> Taken:
 def keep(folder: RunFolder, name: str, taken: Taken, context: Context, tokens: int, evaluation: str | None) -> None:
     """Store one measure, under what would make it another measurement: the targets and their number, and what its module says."""
     text = {"target_id": context.targets.id, "targets": context.measure.targets} if MEASURES[name].text and context.targets else {}
-    about = _expected(name, context.measure, evaluation) | taken.about
+    about = taken.about | _expected(name, context.measure, evaluation)
     folder.write_measure(name, text | taken.settings, tokens, taken.table, about)

@@ -5,6 +5,7 @@ ROOT/runs/FINGERPRINT/          one run (the first 16 digits of its fingerprint)
 ROOT/targets/ID.parquet         the identity of evaluation targets, once per id
 ROOT/floors/ID-DATA.json        what simple models of the training stream lose on the same targets
 ROOT/classes/ID-DATA.parquet    the classes of these targets: matches in their document, counts in the training stream, places
+ROOT/models/DIGEST/             another's model (the first 16 digits of the sha256 of its files): its losses and measures, as of a run
 ROOT/studies/NAME/              the versions of a study (`ostinato.store.studies`)
 """
 
@@ -71,6 +72,17 @@ class Store:
     def runs(self) -> list[RunFolder]:
         """Every run that has a record, by name."""
         return [RunFolder(file.parent, self.targets_path) for file in sorted(self.root.glob("runs/*/record.json"))]
+
+    def model(self, digest: str, evaluation: str | None = None) -> RunFolder:
+        """The folder of a model that was not trained here, by the sha256 of its files, whether it exists yet or not.
+
+        It is kept as a run that has trained on 0 tokens.
+        """
+        return RunFolder(self.root / "models" / digest[:_DIGITS], self.targets_path, evaluation)
+
+    def models(self) -> list[RunFolder]:
+        """Every model that was measured and not trained here, by digest."""
+        return [RunFolder(file.parent, self.targets_path) for file in sorted(self.root.glob("models/*/record.json"))]
 
     # --- studies
 

@@ -28,6 +28,11 @@ def find_bos(source: dict[str, Any], declared: str | None = None) -> tuple[str, 
     return BOS, f"{BOS}, added to the vocabulary, which had none of {', '.join(NAMES)}"
 
 
+def has_bos(source: dict[str, Any], declared: str | None = None) -> bool:
+    """Whether the vocabulary has its BOS, so that none has to be added."""
+    return find_bos(source, declared)[0] in {*entries(source), *(token["content"] for token in source.get("added_tokens") or [])}
+
+
 def size(source: dict[str, Any], declared: str | None = None) -> int:
     """One more than the largest id, a BOS that has to be added included."""
     ids = {**entries(source), **{token["content"]: token["id"] for token in source.get("added_tokens") or []}}

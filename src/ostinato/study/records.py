@@ -20,7 +20,6 @@ Role = Literal["matrix", "gate", "norm", "embedding", "head", "positions", "valu
                "residual_scalar", "x0_scalar", "convolution", "decay"]  # fmt: skip
 MeasureName = Literal["lens", "skips", "depths", "states", "heads", "speed", "pairs"]
 MEASURE_NAMES: tuple[str, ...] = MeasureName.__args__
-BLIMP = "blimp"
 
 
 def none_is_none(field: FieldInfo, value: Any) -> Any:

@@ -10,12 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ostinato.errors import StudyError
 from ostinato.study.derive import expanded
 from ostinato.study.merge import merge, without_nulls
+from ostinato.study.pair_folder import pair_folder
 from ostinato.study.problems import Problem
 from ostinato.study.reading import Section
 from ostinato.study.ready import CORPORA, HUB_ID, READY
-from ostinato.study.records import BLIMP, Arm, Data, Model, Recipe, Study
+from ostinato.study.records import Arm, Data, Model, Recipe, Study
 from ostinato.study.shape import OF_AN_ARM, as_list
 from ostinato.study.strict import as_plain
 
@@ -50,8 +52,11 @@ def resolve(tree: Section, name: str, size: str | None, base: Path) -> Resolved:
     arms = [arm for arm in (_arm(arm, body, keys, tree, base, found) for arm, body in given.items()) if arm]
     kept = ("question", "about", "source", "ours", "evaluate", "checkpoints", "measure")
     top = without_nulls({key: keys[key] for key in kept if key in keys})
-    if (pairs := (top.get("measure") or {}).get("pairs")) is not None and str(pairs).strip().lower() not in (BLIMP, "none"):
-        top["measure"] = {**top["measure"], "pairs": _pairs(pairs, base, found)}
+    if (pairs := (top.get("measure") or {}).get("pairs")) is not None and str(pairs).strip().lower() != "none":
+        try:
+            top["measure"] = {**top["measure"], "pairs": pair_folder(str(pairs), base)}
+        except StudyError as error:
+            found.problems.append(Problem.of(error, getattr(pairs, "line", None), "measure.pairs"))
     if not found.problems:
         reference = str(keys["reference"]) if keys.get("reference") is not None else arms[0].name
         chosen = size or next(iter(tree.get("sizes") or {}), None)
@@ -127,16 +132,6 @@ def _arm(name: str, body: dict[str, Any], keys: dict[str, Any], tree: Section, b
         place = ".".join(map(str, first["loc"])) or "model"
         found.problems.append(Problem(getattr(body, "line", None), f"arms.{name}", f"{place}: {first['msg']}", arms=(name,)))
         return None
-
-
-def _pairs(given: str, base: Path, found: Resolved) -> str:
-    """The folder of minimal pairs as an absolute path; that it is there is known before anything is trained."""
-    path = (base / expanded(given)).absolute()
-    if not path.is_dir():
-        what = f"{path} is {'a file' if path.exists() else 'not there'}"
-        rule = f"pairs are {BLIMP}, or a folder of JSONL files with sentence_good and sentence_bad"
-        found.problems.append(Problem(getattr(given, "line", None), "measure.pairs", what, rule, f"correct the path, or pairs: {BLIMP}"))
-    return str(path)
 
 
 def _with_paths(data: dict[str, Any], base: Path, arm: str, found: Resolved) -> dict[str, Any]:
