@@ -1,7 +1,7 @@
 """How fast a trained model reads and writes, and what it holds meanwhile, beside what the ledger and this machine's calibration foretell.
 
-    forward       a pass over as many tokens as a measurement of losses takes at once, losses included: tokens a second, and the most
-                  that all tensors held at once, weights included
+    forward       passes over many rows, losses included, as when losses are measured: tokens a second, and the most that all tensors held
+                  at once, weights included
     generation    `generate` from BOS on, greedily, one row, with a cache: tokens a second, and the bytes of the cache at the end, which the
                   ledger foretells to the byte
 
@@ -34,13 +34,19 @@ from ostinato.study.derive import recipe_steps
 from ostinato.study.records import Arm
 
 SECONDS = 0.3
-"""For each of the two, or two calls of it."""
-MOST_GENERATED = 256
+"""For each of the two, or as long as a call or two take."""
+MOST_READ, MOST_GENERATED, FIRST = 4096, 256, 8
+"""Tokens: of a pass on a CPU, which more do not make faster; of a generation; of the one that does not count."""
 
 
 def median_seconds(call: Callable[[], Any], budget: float, least: int = 2) -> float:
     """Of several calls within about `budget` seconds, `least` of them at least, after one that does not count."""
     call()
+    return timed(call, budget, least)
+
+
+def timed(call: Callable[[], Any], budget: float, least: int) -> float:
+    """`median_seconds` of what was called before."""
     taken: list[float] = []
     while len(taken) < least or sum(taken) < budget:
         began = time.perf_counter()
@@ -62,7 +68,8 @@ def take(subject: Ours, context: Context) -> Taken:
     """
     decoder, arm = subject.decoder, context.arm
     length = decoder.context
-    tokens_BT = torch.arange(max(1, context.batch // length) * length, device=subject.device).view(-1, length) % subject.vocab
+    at_once = context.batch if subject.device.type == "cuda" else min(context.batch, MOST_READ)
+    tokens_BT = torch.arange(max(1, at_once // length) * length, device=subject.device).view(-1, length) % subject.vocab
     (seconds, most), rows = halving(len(tokens_BT), lambda rows: _forward(subject, tokens_BT[:rows]), subject.device, "timing",
                                     "take a smaller model")  # fmt: skip
     predicted = _predicted(arm, subject, rows) if arm else {}
@@ -72,7 +79,8 @@ def take(subject: Ours, context: Context) -> Taken:
 
     count = min(length, MOST_GENERATED)
     prompt = [0 if subject.bos is None else subject.bos]
-    seconds = median_seconds(lambda: generate(decoder, prompt, count), SECONDS)
+    generate(decoder, prompt, min(count, FIRST))
+    seconds = timed(lambda: generate(decoder, prompt, count), SECONDS, 1)
     cache = decoder.cache()
     with torch.no_grad():
         decoder(tokens_BT[:1, :count], cache=cache)
@@ -101,7 +109,7 @@ def _forward(subject: Ours, tokens_BT: torch.Tensor) -> tuple[float, int | None]
     else:
         _, more = allocated(call)
         most = None if more is None else more + held((*subject.parameters(), tokens_BT))
-    return median_seconds(call, SECONDS), most
+    return timed(call, SECONDS, 2), most
 
 
 def _predicted(arm: Arm, subject: Ours, rows: int) -> dict[str, float]:
