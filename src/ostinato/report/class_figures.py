@@ -16,10 +16,10 @@ _LEFT, _RIGHT, _ROW, _HEAD, _TOP = 118.0, 64.0, 17.0, 26.0, 8.0
 
 
 def percent(share: float | None) -> str:
-    """A share as 50%, with a true minus; an en dash when there is none."""
+    """A share as 50%, below one per cent as 0.4%, with a true minus; an en dash when there is none."""
     if share is None:
         return numbers.NONE
-    return f"{100 * share:.0f}%".replace("-0%", "0%").replace("-", numbers.MINUS)
+    return f"{100 * share:.{0 if share == 0 or abs(share) >= 0.00995 else 1}f}%".replace("-0.0%", "0.0%").replace("-", numbers.MINUS)
 
 
 def gain_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look]) -> str:
@@ -29,7 +29,7 @@ def gain_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look])
     if not groups:
         return ""
     values = [value for _, bars in groups for _, part in bars for value in _ends(part)]
-    canvas, x, floor = _frame(values, sum(_HEAD + _ROW * len(bars) for _, bars in groups), "gain within the class, nats a token")
+    canvas, x = _frame(values, sum(_HEAD + _ROW * len(bars) for _, bars in groups), "gain within the class, nats a token")
     y = _TOP
     for label, bars in groups:
         share = "" if label == ALL else f", {percent(bars[0][1].share_of_targets)} of the targets"
@@ -48,7 +48,6 @@ def gain_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look])
                     canvas.line(x(end), middle - 3, x(end), middle + 3, "zero")
             canvas.text(WIDTH, y + 10, numbers.signed(part.gain), "t num", "end")
             y += _ROW
-    canvas.line(x(0), _TOP, x(0), floor, "zero")
     said = "; ".join(f"{label}: " + ", ".join(f"{arm.arm} {numbers.signed(part.gain)}" for arm, part in bars) for label, bars in groups)
     return canvas.render(name, "Gain by class of targets", said)
 
@@ -60,7 +59,7 @@ def share_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look]
     if not listed:
         return ""
     sums = [sum(part.contribution for part in parts[:index]) for _, parts in listed for index in range(len(parts) + 1)]
-    canvas, x, floor = _frame(sums, sum(_HEAD + _ROW * len(parts) for _, parts in listed), "added to the whole gain, nats a token")
+    canvas, x = _frame(sums, sum(_HEAD + _ROW * len(parts) for _, parts in listed), "added to the whole gain, nats a token")
     y = _TOP
     for arm, parts in listed:
         look, whole = looks[arm.arm], arm.whole
@@ -76,7 +75,6 @@ def share_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look]
             canvas.text(WIDTH, y + 10, percent(part.share_of_gain), "t num", "end")
             y, before = y + _ROW, after
         canvas.marker(look.marker, x(before), y - _ROW / 2 - 1, 4, look.dot, f"{arm.arm}: {numbers.signed(whole.gain)} over all targets")
-    canvas.line(x(0), _TOP, x(0), floor, "zero")
     said = "; ".join(f"{arm.arm}: " + ", ".join(f"{part.name} {percent(part.share_of_gain)}" for part in parts) for arm, parts in listed)
     return canvas.render(name, "What each class adds to the gain", said)
 
@@ -85,8 +83,8 @@ def _ends(part: ClassGain) -> list[float]:
     return [0.0, part.gain or 0.0, *([part.interval.low, part.interval.high] if part.interval else [])]
 
 
-def _frame(values: Sequence[float], height: float, label: str) -> tuple[Canvas, Scale, float]:
-    """A canvas with a grid of values, its scale, and where the grid ends."""
+def _frame(values: Sequence[float], height: float, label: str) -> tuple[Canvas, Scale]:
+    """A canvas with a grid of values and a line at zero, and its scale."""
     low, high = padded(list(values), 0.04, 0.0005)
     x, floor = Scale(low, high, _LEFT, WIDTH - _RIGHT), _TOP + height
     canvas = Canvas(WIDTH, floor + 46)
@@ -95,4 +93,5 @@ def _frame(values: Sequence[float], height: float, label: str) -> tuple[Canvas, 
         canvas.line(x(value), _TOP, x(value), floor, "grid")
         canvas.text(x(value), floor + 18, numbers.signed(value, decimals(shown)), "t num", "middle")
     canvas.text((_LEFT + WIDTH - _RIGHT) / 2, floor + 38, label, "t axis-name", "middle")
-    return canvas, x, floor
+    canvas.line(x(0), _TOP, x(0), floor, "zero")
+    return canvas, x

@@ -91,7 +91,7 @@ def class_table(found: Sequence[ArmClasses], name: str = "classes", about: str =
     rows = [(parts, Row((
         Cell(parts[0].name, parts[0].name),
         Cell(percent(parts[0].share_of_targets), parts[0].share_of_targets, f"{parts[0].targets:,} targets"),
-        *(cell for part in parts for cell in (_cell(part), Cell(percent(part.share_of_gain), part.share_of_gain))),
+        *(cell for part, arm in zip(parts, found, strict=True) for cell in (_cell(part), _share(part, arm.whole))),
     ), "reference" if parts[0].name == ALL else "")) for parts in zip(*(one.all for one in found), strict=True)]  # fmt: skip
     rows = [row for parts, row in rows if any(part.targets for part in parts)]
     if len(rows) <= 2:
@@ -102,6 +102,12 @@ def class_table(found: Sequence[ArmClasses], name: str = "classes", about: str =
         columns += [Column(one.arm, f"gain over {one.against} in nats a token{ratio}"),
                     Column("of its gain", f"the share of the whole gain of {one.arm}", spare=1)]  # fmt: skip
     return Table(name, "Gain by class" + (f": {about}" if about else ""), tuple(columns), tuple(rows))
+
+
+def _share(one: ClassGain, whole: ClassGain) -> Cell:
+    if whole.interval is not None and whole.interval.holds(0.0):
+        return Cell(percent(one.share_of_gain), one.share_of_gain, "a share of a gain of about zero", "muted")
+    return Cell(percent(one.share_of_gain), one.share_of_gain)
 
 
 def _cell(one: ClassGain) -> Cell:
