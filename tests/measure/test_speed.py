@@ -92,6 +92,6 @@ def test_the_median_of_calls_after_one_that_does_not_count(monkeypatch):
     assert median_seconds(lambda: calls.append(1), 5.0, 3) == 3.0 and len(calls) == 4
 
 
-def test_what_is_allocated_is_counted():
+def test_what_is_allocated_is_counted_and_nothing_is_printed(capfd):
     _, most = allocated(lambda: torch.zeros(1 << 18) + 1)
-    assert 2 * 2**20 <= most < 2.2 * 2**20
+    assert 2 * 2**20 <= most < 2.2 * 2**20 and capfd.readouterr() == ("", "")

@@ -7,6 +7,7 @@ keeps it (`torch.cuda.max_memory_allocated`). Looking changes no result.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ def allocated(work: Callable[[], Result]) -> tuple[Result, int | None]:
 
     What was there before should not be taken back meanwhile.  None, and a line in the log, where a profiler is at work already.
     """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or the profiler prints lines of its own among what is printed
     look = profile(use_cpu=True, profile_memory=True)
     try:
         look.__enter__()
