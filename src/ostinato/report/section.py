@@ -18,7 +18,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """id: of the page's anchor.  lead: one or two sentences that say what is seen.  notes: what else a reader should know."""
+    """id: of the page's anchor.  lead: one or two sentences that say what is seen.  notes: what else a reader should know.
+
+    more: tables that are folded away under `more_title`, for whoever wants all of it.
+    """
 
     id: str
     title: str
@@ -26,3 +29,5 @@ class Section:
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    more: tuple[Table, ...] = ()
+    more_title: str = "All numbers"

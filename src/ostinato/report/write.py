@@ -126,7 +126,8 @@ def _sections(study: Study, store: Store, results: Sequence[ArmResult]) -> list[
     found = []
     for one in sections(study, store, results):
         figures = [{"caption": figure.caption, "note": figure.note, "svg": Markup(figure.svg)} for figure in one.figures]
-        found.append({**vars(one), "figures": figures, "tables": [table_html(table) for table in one.tables]})
+        tables = {name: [table_html(table) for table in getattr(one, name)] for name in ("tables", "more")}
+        found.append({**vars(one), "figures": figures, **tables})
     return found
 
 
