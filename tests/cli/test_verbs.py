@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
 
 
 def test_help_of_everything(tmp_path):
-    verbs = ("new", "plan", "run", "report", "draw", "check", "query", "generate", "list")
+    verbs = ("new", "plan", "run", "report", "draw", "check", "query", "generate", "export", "list")
     shown = ostinato("--help", cwd=tmp_path)
     for verb in verbs:
         assert verb in shown
@@ -77,7 +77,7 @@ def test_plan_knows_words_and_epochs_once_the_text_is_prepared(folder):
     assert row["first_pass_ends"] and row["epochs"] == pytest.approx(row["tokens"] / row["first_pass_ends"])
 
 
-def test_report_check_query_generate_list_draw(folder):
+def test_report_check_query_generate_export_list_draw(folder):
     assert "report: " in ostinato("report", "tiny.yaml", cwd=folder)
     assert "Held-out loss" in ostinato("report", "tiny.yaml", "--held-out", cwd=folder)
     assert "at 1,024 tokens" in ostinato("check", "tiny/plain/1", cwd=folder)
@@ -89,6 +89,9 @@ def test_report_check_query_generate_list_draw(folder):
     assert {row["part"] for row in held} == {"validation", "held_out"}
     assert "twice" in ostinato("query", "select * from results", cwd=folder)
     assert len(ostinato("generate", "tiny/twice/1", "the loop", "-n", "5", cwd=folder)) > len("the loop")
+    assert "wrote out" in ostinato("export", "tiny/twice/1", "out", "--tokens", "512", cwd=folder)
+    assert (folder / "out" / "model.safetensors").is_file()
+    assert "exists already" in ostinato("export", "tiny/twice/1", "out", cwd=folder, code=2)
     assert "done" in ostinato("list", "--runs", cwd=folder)
     assert "1..2" in ostinato("draw", "tiny.yaml", "--arm", "twice", cwd=folder)
     ostinato("draw", "1 (2 3)x3 4", "--layers", "4", "--svg", "s.svg", cwd=folder)
@@ -109,6 +112,7 @@ def test_report_check_query_generate_list_draw(folder):
         (("check", "abc"), "list --runs"),
         (("check", ""), "list --runs"),
         (("generate", "no/such/1"), "list --runs"),
+        (("export", "no/such/1", "out"), "list --runs"),
         (("query", "select * from nowhere"), "results"),
         (("query", "drop table runs"), "SELECT"),
         (("run", "quickstart", "--arm", "nope"), "plain"),
