@@ -15,7 +15,7 @@ import pytest
 from ostinato.data import minimal_pairs
 from ostinato.data.minimal_pairs import HUB, read_pairs
 from ostinato.errors import DataError
-from ostinato.study.records import BLIMP
+from ostinato.study.pair_folder import BLIMP
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "blimp"
 

@@ -22,7 +22,7 @@ from ostinato.data.network import unreachable
 from ostinato.data.policies import BOM, encoded
 from ostinato.data.unpack import kind_of, opened
 from ostinato.errors import DataError
-from ostinato.study.records import BLIMP
+from ostinato.study.pair_folder import BLIMP
 
 HUB, PARADIGMS = "nyu-mll/blimp", 67  # blimp
 GOOD, BAD = "sentence_good", "sentence_bad"

@@ -28,6 +28,10 @@ from ostinato.measure.subject import Subject
 
 Encode = Callable[[Sequence[str]], Sequence[np.ndarray]]
 """From texts to the ids of each, without BOS or other specials."""
+CPU_TOKENS = 2048
+"""Of one forward pass on a CPU at most: the streams of a pass of short sentences then stay in its caches; decision 0163."""
+ALIKE = 0.8
+"""The shortest sentence of a pass has this share of the longest one's tokens, or more: less is filled up where sentences are few."""
 
 
 def take(subject: Subject, context: Context) -> Taken:
@@ -43,7 +47,8 @@ def measure_pairs(subject: Subject, pairs: MinimalPairs, encode: Encode, batch_t
     """One row a pair: paradigm, field, term, pair, identical (the same text); float64 nats good_bos, bad_bos, good_skip_first,
     bad_skip_first, the log-probabilities (0 or less; those of `bos` null without a BOS); good_tokens, bad_tokens, without BOS.
 
-    batch_tokens: of one forward pass at most (one sentence at least), halved where memory runs out; sums do not depend on it beyond 1e-6.
+    batch_tokens: of one forward pass at most (one sentence at least), on a CPU no more than CPU_TOKENS, halved where memory runs out; sums
+    do not depend on it beyond 1e-6.
     progress(done, all): tokens.  Raises DataError for ids that the model does not know, TrainingError where one sentence does not fit.
     """
     texts = list(dict.fromkeys((*pairs.good, *pairs.bad)))
@@ -80,28 +85,28 @@ def _score(subject: Subject, sentences: Sequence[np.ndarray], batch_tokens: int,
     """Log-probabilities [S, 2] of every sentence: with its first token, and without; NaN with it where there is no BOS to see before it."""
     lengths_S, shown = np.array([len(ids) for ids in sentences]), int(subject.bos is not None)
     flat, starts_S, inputs_S = np.concatenate(sentences), np.cumsum(lengths_S) - lengths_S, np.maximum(lengths_S + shown - 1, 0)
-    order, total = np.argsort(-inputs_S, kind="stable")[: np.count_nonzero(inputs_S)], int(inputs_S.sum())
+    order = np.argsort(-inputs_S, kind="stable")[: np.count_nonzero(inputs_S)]
+    starts, inputs, total = starts_S[order], inputs_S[order], int(inputs_S.sum())  # of those with something to score, the longest first
     found_S2 = np.zeros((len(sentences), 2))
     found_S2[:, 0] = 0 if shown else np.nan
-    at, done, fits = 0, 0, batch_tokens
+    at, done, fits = 0, 0, min(batch_tokens, CPU_TOKENS) if subject.device.type == "cpu" else batch_tokens
     while at < len(order):
-        width = int(inputs_S[order[at]])
-        rows = min(max(1, fits // width), len(order) - at)
+        width = int(inputs[at])
+        alike = int(np.count_nonzero(inputs[at : at + fits] >= ALIKE * width))
+        rows = min(max(1, fits // width), alike)
 
         def work(count: int, at: int = at) -> np.ndarray:
-            chosen_B = order[at : at + count]
-            arrays = _batch(flat, starts_S[chosen_B], inputs_S[chosen_B], subject.bos)
+            arrays = _batch(flat, starts[at : at + count], inputs[at : at + count], subject.bos)
             with torch.no_grad():
                 nats_BT = subject.losses(*(torch.from_numpy(array).to(subject.device) for array in arrays))
                 return -torch.stack([nats_BT[:, shown:].sum(1), nats_BT[:, 0]]).double().cpu().numpy()
 
         (rest_B, first_B), taken = halving(rows, work, subject.device, "scoring minimal pairs", "take a device with more memory")
         fits = taken * width if taken < rows else fits
-        chosen_B = order[at : at + taken]
-        found_S2[chosen_B, 1] = rest_B
+        found_S2[order[at : at + taken], 1] = rest_B
         if shown:
-            found_S2[chosen_B, 0] = rest_B + first_B
-        at, done = at + taken, done + int(inputs_S[chosen_B].sum())
+            found_S2[order[at : at + taken], 0] = rest_B + first_B
+        done, at = done + int(inputs[at : at + taken].sum()), at + taken
         if progress:
             progress(done, total)
     return found_S2

@@ -86,15 +86,15 @@ def by_field(name: str, rows: Mapping[str, Mapping[str, float | None]], looks: M
         return ""
     arms = list(next(iter(rows.values())))
     named = [arm for arm in arms if looks[arm].colour is not None]
-    top, bottom = 10.0, 56.0 + 18.0 * -(-len(named) // 4)
+    top, bottom = 20.0, 56.0 + 18.0 * -(-len(named) // 4)
     floor = top + _ROW * len(rows)
     x = Scale(*padded([*values, CHANCE], 0.06, 1.0), _NAME, WIDTH - 10)
     canvas = Canvas(WIDTH, floor + bottom)
     for value in ticks(x.low, x.high, 6):
         canvas.line(x(value), top, x(value), floor, "grid")
         canvas.text(x(value), floor + 18, f"{value:g}%", "t num", "middle")
-    canvas.line(x(CHANCE), top, x(CHANCE), floor, "mark")
-    canvas.text(x(CHANCE) + 4, top + 8, "chance", "t small")
+    canvas.line(x(CHANCE), top - 4, x(CHANCE), floor, "mark")
+    canvas.text(x(CHANCE), 12, "chance", "t small", "middle")
     canvas.text((_NAME + WIDTH - 10) / 2, floor + 38, "pairs whose good sentence is likelier", "t axis-name", "middle")
     step = min(6.0, (_ROW - 14) / max(1, len(arms) - 1))
     for place, (field, row) in enumerate(rows.items()):
