@@ -16,7 +16,7 @@ would put there, summed alike. One division makes a mean of either. Two texts:
 A query counts where it sees a key of the kind: what a window or a document mask hides is not asked for. Weights are computed again from q
 and k (attention.py); where they do not give the kernel's own output back to 0.3%, the scores are of something else and are refused.
 
-Shapes as in attention.py, and A applications, C scores.
+Shapes as in attention.py, and C scores.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ostinato.errors import OstinatoError
 from ostinato.measure.attention import Attended, watch_attention
 from ostinato.measure.columns import labelled
 from ostinato.measure.context import Context, Taken
+from ostinato.measure.foreign import Foreign
+from ostinato.measure.foreign_attention import watch_foreign
 from ostinato.measure.subject import Ours
 from ostinato.measure.windows import Windows, over_windows
-from ostinato.model.attention import Attention
 from ostinato.model.blocks import Span
-from ostinato.model.decoder import Decoder
 
 SCORES = ("induction", "previous", "duplicate")
 LARGEST_ERROR = 0.003
@@ -45,22 +45,23 @@ PERIOD, ROWS, SEED = 64, 16, 0
 
 
 class Tally:
-    """Sums, float64 but for counts: mass of every application, head and score, chance and count of every application and score.
+    """Sums by application, float64 but for counts: mass of every head and score, chance and count of every score.
 
-    squares: by application, of (what the weights give − the kernel's output), and of that output.
+    squares: of (what the weights give − the kernel's output), and of that output.
     """
 
-    def __init__(self, decoder: Decoder):
-        applications, heads = len(decoder.parts), decoder.model.heads
-        self.mass_AHC = np.zeros((applications, heads, len(SCORES)))
-        self.chance_AC, self.count_AC = np.zeros((applications, len(SCORES))), np.zeros((applications, len(SCORES)), np.int64)
-        self.squares_A2 = np.zeros((applications, 2))
+    def __init__(self):
+        self.mass_HC: dict[int, np.ndarray] = {}
+        self.chance_C: dict[int, np.ndarray] = {}
+        self.count_C: dict[int, np.ndarray] = {}
+        self.squares_2: dict[int, np.ndarray] = {}
 
     def add(self, windows: Windows, seen: Attended) -> None:
         """What one application attended to in these windows."""
         tokens_BT, heads, groups = windows.tokens_BT, seen.q_BHTE.shape[1], seen.k_BKTE.shape[1]
         mass_KGC = torch.zeros(groups, heads // groups, len(SCORES), dtype=torch.float64, device=tokens_BT.device)
-        chance_C, count_C, squares_2 = (torch.zeros(size, dtype=torch.float64, device=tokens_BT.device) for size in (3, 3, 2))
+        chance_C, squares_2 = (torch.zeros(size, dtype=torch.float64, device=tokens_BT.device) for size in (len(SCORES), 2))
+        count_C = torch.zeros(len(SCORES), dtype=torch.int64, device=tokens_BT.device)
         for span in seen.spans():
             seen_BRS = seen.seen(span)
             keys_CBRS = looked_at(tokens_BT, seen.documents_BT, span) & seen_BRS & windows.at_BT[:, span.first : span.last, None]
@@ -70,19 +71,17 @@ class Tally:
                 squares_2 += torch.stack(seen.difference(span, few, p_BKGRS))
                 for score, keys_BRS in enumerate(keys_CBRS):
                     mass_KGC[few, :, score] += (p_BKGRS * keys_BRS[:, None, None]).sum(-1).sum((0, 3), dtype=torch.float64)
-        found = (self.mass_AHC, mass_KGC.flatten(0, 1)), (self.chance_AC, chance_C), (self.count_AC, count_C), (self.squares_A2, squares_2)
-        for total, part in found:
-            total[seen.application] += part.cpu().numpy().astype(total.dtype)
+        for sums, part in zip(vars(self).values(), (mass_KGC.flatten(0, 1), chance_C, count_C, squares_2), strict=True):
+            sums[seen.application] = sums.get(seen.application, 0) + part.cpu().numpy()
 
     def __iadd__(self, other: Tally) -> Tally:
-        for name, array in vars(other).items():
-            vars(self)[name] += array
+        for sums, more in zip(vars(self).values(), vars(other).values(), strict=True):
+            sums.update({application: sums.get(application, 0) + part for application, part in more.items()})
         return self
 
     def error(self) -> float:
         """Of the application where it is largest; one whose kernel gave nothing but zeros must be zero."""
-        off_A, own_A = self.squares_A2.T
-        return float(np.sqrt(off_A / np.where(own_A > 0, own_A, 1.0)).max())
+        return max(float(np.sqrt(off / (own or 1.0))) for off, own in self.squares_2.values())
 
 
 def looked_at(tokens_BT: Tensor, documents_BT: Tensor | None, span: Span) -> Tensor:
@@ -97,46 +96,49 @@ def looked_at(tokens_BT: Tensor, documents_BT: Tensor | None, span: Span) -> Ten
     return torch.stack((behind_BRS, (distance_RS == 1).expand_as(same_BRS), same_BRS)) & (distance_RS > 0)
 
 
-def take(subject: Ours, context: Context) -> Taken:
+def take(subject: Ours | Foreign, context: Context) -> Taken:
     """Columns text, application, layer, pass, head (from 0), score, sum, chance (float64) and count: one row a head and score.
 
-    about: the largest relative error of the weights, how the probe was made, recurrent applications.
+    about: the largest relative error of the weights, how the probe was made, recurrent applications, which layer each application is.
     Raises OstinatoError for a model without attention heads or too short a context, and for weights that are not the kernel's.
     """
-    decoder = subject.decoder
-    attends = [isinstance(parts.attn, Attention) for parts in decoder.parts]
-    if not any(attends):
+    probe = repeated(subject)
+    tallies = {"repeated": tally(subject, probe)}
+    attends = tallies["repeated"].mass_HC.keys()
+    if not attends:
         raise OstinatoError(f"{subject.name} has no attention heads", "a head is scored by what it attends to; gdn layers have none",
                             "leave `heads` out of what is measured")  # fmt: skip
-    probe = repeated(subject)
-    tallies = {"repeated": tally(decoder, probe)}
     if context.targets:
-        tallies["windows"] = Tally(decoder)
-        for part in over_windows(partial(tally, decoder), context, subject.device, "scoring heads"):
+        tallies["windows"] = Tally()
+        for part in over_windows(partial(tally, subject), context, subject.device, "scoring heads"):
             tallies["windows"] += part
     error = max(one.error() for one in tallies.values())
     if not error <= LARGEST_ERROR:
         raise OstinatoError(f"the attention of {subject.name} computed again is off by {error:.2%}",
                             f"scores are of what the model computes: of its kernel's output, to {LARGEST_ERROR:.1%}",
-                            "report this model: its attention is not what its q and k say")  # fmt: skip
+                            "leave `heads` out: this model's attention is not what its q, k and window say")  # fmt: skip
     about = labelled(subject) | {"relative_error": error, "seed": SEED, "rows": ROWS, "period": len(probe.wanted_N) // ROWS,
              "target_id": context.targets.id if context.targets else None,
-             "recurrent": [index for index, parts in enumerate(decoder.parts) if parts.attn and not attends[index]]}  # fmt: skip
-    return Taken(_table(subject, attends, tallies), about)
+             "recurrent": [label.index for label in subject.labels if label.part != "mlp" and label.index not in attends]}  # fmt: skip
+    return Taken(_table(subject, tallies), about)
 
 
-def tally(decoder: Decoder, windows: Windows) -> Tally:
-    """Of one forward pass."""
-    found = Tally(decoder)
-    watch_attention(decoder, windows.tokens_BT, windows.documents_BT, partial(found.add, windows))
+def tally(subject: Ours | Foreign, windows: Windows) -> Tally:
+    """Of one forward pass. Raises OstinatoError where another's model does not show its attention."""
+    found = Tally()
+    see = partial(found.add, windows)
+    if isinstance(subject, Ours):
+        watch_attention(subject.decoder, windows.tokens_BT, windows.documents_BT, see)
+    else:
+        watch_foreign(subject, windows.tokens_BT, see)
     return found
 
 
-def repeated(subject: Ours) -> Windows:
+def repeated(subject: Ours | Foreign) -> Windows:
     """The probe: ROWS rows of BOS (where there is one) and random tokens of its own twice; the second time is asked."""
-    context, bos = subject.decoder.context, subject.bos
+    context, bos = subject.decoder.context if isinstance(subject, Ours) else subject.context, subject.bos
     allowed = np.delete(np.arange(subject.vocab), [] if bos is None else [bos])
-    period = min(PERIOD, (context - 1) // 2, len(allowed))
+    period = min(PERIOD, (context - 1) // 2 if context else PERIOD, len(allowed))
     if period < 2:
         raise OstinatoError(f"a context of {context} and a vocabulary of {subject.vocab}", "the probe is BOS, and two tokens or more twice",
                             "leave `heads` out of what is measured")  # fmt: skip
@@ -149,12 +151,13 @@ def repeated(subject: Ours) -> Windows:
     return Windows(tokens_BT, None, at_BT, tokens_BT[at_BT], np.arange(ROWS * period))
 
 
-def _table(subject: Ours, attends: list[bool], tallies: dict[str, Tally]) -> pa.Table:
+def _table(subject: Ours | Foreign, tallies: dict[str, Tally]) -> pa.Table:
     rows = []
     for text, found in tallies.items():
-        for label, masses_HC, chance_C, count_C in zip(subject.labels, found.mass_AHC, found.chance_AC, found.count_AC, strict=True):
-            for head, masses_C in enumerate(masses_HC if attends[label.index] else ()):
-                for score, *sums in zip(SCORES, masses_C, chance_C, count_C, strict=True):
-                    rows.append((text, label.index, label.layer, label.pass_, head, score, *sums))
+        for index, masses_HC in found.mass_HC.items():
+            label = subject.labels[index]
+            for head, masses_C in enumerate(masses_HC):
+                for score, *sums in zip(SCORES, masses_C, found.chance_C[index], found.count_C[index], strict=True):
+                    rows.append((text, index, label.layer, label.pass_, head, score, *sums))
     names = ("text", "application", "layer", "pass", "head", "score", "sum", "chance", "count")
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
