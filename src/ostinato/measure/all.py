@@ -60,7 +60,7 @@ MEASURES: dict[str, Kind] = {
     "skips": Kind("ostinato.measure.skips", "the loss without each application, and without each pass", lambda depth: (depth + 3) / 4),
     "depths": Kind("ostinato.measure.depths", "the loss with other numbers of passes", lambda depth: 6, ours=True, has=free_passes),
     "states": Kind("ostinato.measure.states", "how far each application and each pass moves the stream", lambda depth: 3),
-    "heads": Kind("ostinato.measure.heads", "what the heads of each application look at", lambda depth: 4, ours=True, has=attends),
+    "heads": Kind("ostinato.measure.heads", "what the heads of each application look at", lambda depth: 4, has=attends),
     "speed": Kind("ostinato.measure.speed", "tokens a second and memory, in forward passes and in generation", lambda depth: 10,
                   text=False, ours=True),
     "pairs": Kind("ostinato.measure.minimal_pairs", "which sentence of a minimal pair is likelier", lambda depth: 45,
