@@ -5,10 +5,22 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ostinato.store import Store, evaluation_key
 from ostinato.study.records import Arm, Data, Model, Recipe, Study
+
+MEASURED = {
+    "pairs": pa.table({"paradigm": ["island"] * 2, "field": ["syntax"] * 2, "term": ["islands"] * 2, "pair": [0, 1],
+                       "identical": [False, False], "good_bos": [-1.0, -2.0], "bad_bos": [-2.0, -1.5], "good_skip_first": [-0.5, -1.0],
+                       "bad_skip_first": [-1.0, -0.5], "good_tokens": [3, 4], "bad_tokens": [3, 4]}),
+    "heads": pa.table({"text": ["repeated"], "application": [0], "layer": [1], "pass": [1], "head": [0], "score": ["induction"],
+                       "sum": [2.0], "chance": [0.5], "count": [4]}),
+    "states": pa.table({"passes": [None], "application": [0], "layer": [1], "part": ["both"], "pass": [1], "positions": [10],
+                        "size": [1.0], "update": [5.0], "cosine": [None], "change": [None], "distance": [None], "rank": [3.0]}),
+}  # fmt: skip
+"""Tables of measures, with the columns that their modules give."""
 
 
 def make_targets(documents=4, each=5, name="t1"):
@@ -60,4 +72,9 @@ def filled(store, study, targets):
             for tokens in (100, 200):
                 folder.write_losses(part, tokens, np.full(20, level - tokens / 1000, dtype=np.float32), targets)
         folder.set_status("done", seconds=1.5)
+        for name, table in MEASURED.items():
+            folder.write_measure(name, {"targets": 16, "target_id": targets.id}, 200, table)
+    other = store.model("e" * 64)
+    other.write_record({"arm": "elsewhere"}, {"model": {}}, {})
+    other.write_measure("pairs", {"content": "x"}, 0, MEASURED["pairs"])
     return store

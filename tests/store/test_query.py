@@ -1,4 +1,4 @@
-"""SQL over a store: the five views, read-only, and errors that help."""
+"""SQL over a store: the views, read-only, and errors that help."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ def test_losses_join_their_targets_in_order(filled):
     rows = filled.query("""select target, document, position, token from losses join targets using (target_id, target)
                            where arm = 'twice' and tokens = 200 order by target""").rows
     assert len(rows) == 20 and rows[7] == (7, 1, 3, 7)
+
+
+def test_measures_of_runs_and_of_other_models(filled):
+    assert filled.query("select arm, measure, targets from measures where measure = 'pairs' order by arm").rows == [
+        ("elsewhere", "pairs", None), ("plain", "pairs", 16), ("twice", "pairs", 16)]  # fmt: skip
+    right = filled.query("select arm, tokens, avg((good_bos > bad_bos)::int) from pairs group by all order by arm").rows
+    assert right == [("elsewhere", 0, 0.5), ("plain", 200, 0.5), ("twice", 200, 0.5)]
+    assert filled.query("select distinct sum / count from heads").rows == [(0.5,)]
+    assert filled.query('select distinct "update" / positions, rank from states').rows == [(0.5, 3.0)]
 
 
 def test_what_runs_cost(filled):

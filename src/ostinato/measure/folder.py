@@ -92,10 +92,14 @@ def open_model(path: Path, device: torch.device | str = "cpu", trust: bool = Fal
     vocabulary = load(path)
     said.disable_progress_bar()  # of reading the weights; there is one of ours
     try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, trust_remote_code=trust, local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, trust_remote_code=trust, local_files_only=True, output_loading_info=True)  # fmt: skip
+    except Exception as error:  # the libraries raise what they like
         raise StudyError(f"{path} cannot be loaded by transformers: {str(error).splitlines()[0]}", "a causal language model in a folder",
                          "name the folder that save_pretrained wrote") from None  # fmt: skip
+    if missing := sorted(found["missing_keys"]):
+        raise StudyError(f"{path} lacks {len(missing)} tensors of its model: {', '.join(missing[:5])}", "every weight is read from the folder",
+                         "fetch the folder again, or name the one that save_pretrained wrote")  # fmt: skip
     source, declared = read_tokenizer(path)
     subject = Foreign(model.to(device), path.resolve().name, vocabulary.bos if has_bos(source, declared) else None)
     known = max((int(token) for token in (vocabulary.size - 1, subject.bos or 0)), default=0)

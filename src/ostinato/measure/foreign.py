@@ -35,7 +35,7 @@ _FIX = "measure what needs no stream: losses (--study), --only pairs"
 
 @dataclass(frozen=True)
 class Parts:
-    """The container of the layers, how many times they are called in a pass, and what follows the last.  norm: None where none does."""
+    """The layers, each once; which of them each application is of; and what follows the last.  norm: None where none does."""
 
     layers: tuple[nn.Module, ...]
     order: tuple[int, ...]
@@ -200,12 +200,14 @@ def _found(model: nn.Module, calls: list[_Call], logits_BTV: Tensor, name: str) 
 
 
 def _layers(model: nn.Module, calls: list[_Call], shape: torch.Size) -> tuple[tuple[nn.Module, ...], tuple[int, ...]]:
-    """The list whose members pass on a stream of this shape most often, and which of them each call is of; empty when there is none."""
+    """The members, each once, of the list that passes on a stream of this shape most often, and which of them each call is of.
+
+    Empty when there is no such list."""
     best: tuple[tuple[nn.Module, ...], tuple[int, ...]] = ((), ())
     for module in model.modules():
         if not isinstance(module, (nn.ModuleList, nn.ModuleDict)):
             continue
-        members = tuple(module.values() if isinstance(module, nn.ModuleDict) else module)
+        members = tuple(dict.fromkeys(module.values() if isinstance(module, nn.ModuleDict) else module))
         places = {member: place for place, member in enumerate(members)}
         mine = [call for call in calls if call.module in places]
         streams = all(x is not None and x.shape == shape for call in mine for x in (call.given, call.made))

@@ -14,26 +14,40 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from ostinato.errors import StoreError
+from ostinato.store import gradients
 from ostinato.store.losses import rates, read_loss_footer
+from ostinato.store.measures import Measure
 from ostinato.store.runs import RunFolder
 from ostinato.store.steps import COLUMNS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ostinato.store.store import Store
 
+_WHO = "run, arm, seed, tokens"
 VIEWS = {
     "runs": "run, arm, seed, study, studies, state, tokens, tokens_total, loss, seconds, tokens_per_s, peak_bytes, error, params_total, "
     "flops_per_token, data, path, record",
     "steps": "run, arm, seed, " + ", ".join(COLUMNS),
+    "gradients": "run, arm, seed, " + ", ".join(gradients.COLUMNS),
     "losses": "run, arm, seed, evaluation, part, tokens, target_id, target, loss",
     "targets": "target_id, target, document, position, token, bytes",
     "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, evaluation, target_id",
+    "measures": f"{_WHO}, measure, target_id, targets, settings, about, taken, path",
+    "pairs": f"{_WHO}, paradigm, field, term, pair, identical, good_bos, bad_bos, good_skip_first, bad_skip_first, good_tokens, bad_tokens",
+    "heads": f"{_WHO}, text, application, layer, pass, head, score, sum, chance, count",
+    "states": f"{_WHO}, passes, application, layer, part, pass, positions, size, update, cosine, change, distance, rank",
 }
+"""Of measures: of runs, and of models that were not trained here, by their digest and name; the tables of each kind one after the other."""
 _TYPES = {
     **dict.fromkeys(("seed", "step", "tokens", "tokens_total", "peak_bytes", "params_total", "targets", "target", "bytes", "document",
-                     "position", "token"), "bigint"),
-    **dict.fromkeys(("loss", "seconds", "tokens_per_s", "flops_per_token", "lr", "grad_norm", "nats", "bits_per_byte", "perplexity"),
-                    "double"),
+                     "position", "token", "pair", "good_tokens", "bad_tokens", "application", "layer", "pass", "head", "count", "passes",
+                     "positions", "other"), "bigint"),
+    **dict.fromkeys(("loss", "seconds", "tokens_per_s", "flops_per_token", "lr", "grad_norm", "nats", "bits_per_byte", "perplexity",
+                     "good_bos", "bad_bos", "good_skip_first", "bad_skip_first", "sum", "chance", "size", "update", "cosine", "change",
+                     "distance", "rank", "value"), "double"),
+    "identical": "boolean",
 }  # fmt: skip
 """Of columns; the others are text."""
 _EXPLAIN = re.compile(r"\s*explain\b\s*(?:analyze\b|\([\w\s,]*\))?", re.IGNORECASE)
@@ -117,18 +131,23 @@ def _columns(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[st
     connection.execute(f"create table {table} as select {chosen}", list(columns.values()))
 
 
-def _steps(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
-    columns: dict[str, list[Any]] = {name: [] for name in VIEWS["steps"].split(", ")}
-    for folder in store.runs():
-        steps, who = folder.steps(), identity(folder)
-        for name, values in columns.items():
-            values += steps[name].to_pylist() if name in COLUMNS else [who[name]] * len(steps)
-    _columns(connection, "steps", columns)
+def _log(view: str, read: Callable[[RunFolder], pa.Table]) -> Callable[[duckdb.DuckDBPyConnection, Any, bool], None]:
+    """The view of one log of all runs, running or finished."""
+
+    def build(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+        columns: dict[str, list[Any]] = {name: [] for name in VIEWS[view].split(", ")}
+        for folder in store.runs():
+            table, who = read(folder), identity(folder)
+            for name, values in columns.items():
+                values += table[name].to_pylist() if name in table.column_names else [who[name]] * len(table)
+        _columns(connection, view, columns)
+
+    return build
 
 
 def _measured(store: Store, held_out: bool) -> list[tuple[RunFolder, dict[str, Any]]]:
     """(run, footer) of every stored evaluation point that may be shown."""
-    folders = [folder.under(evaluation) for folder in store.runs() for evaluation in folder.evaluations()]
+    folders = [folder.under(evaluation) for folder in (*store.runs(), *store.models()) for evaluation in folder.evaluations()]
     points = [(folder, *point) for folder in folders for point in folder.measured() if held_out or point[0] != "held_out"]
     return [(folder, read_loss_footer(folder.losses_path(part, tokens))) for folder, part, tokens in points]
 
@@ -181,5 +200,30 @@ def _results(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool
     _rows(connection, "results", VIEWS["results"], rows)
 
 
+def _measured_models(store: Store) -> list[tuple[dict[str, Any], Measure]]:
+    """(whose it is, the measure) of every table of runs and of other models."""
+    folders = [*store.runs(), *store.models()]
+    return [({"run": who["run"], "arm": who["arm"], "seed": who["seed"], "tokens": one.tokens}, one)
+            for folder in folders if (who := identity(folder)) for one in folder.measures()]  # fmt: skip
+
+
+def _measures(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+    rows = [{**who, "measure": one.name, "target_id": one.settings.get("target_id"), "targets": one.settings.get("targets"),
+             "settings": json.dumps(one.settings), "about": json.dumps(one.about), "taken": one.taken, "path": str(one.path)}
+            for who, one in _measured_models(store)]  # fmt: skip
+    _rows(connection, "measures", VIEWS["measures"], rows)
+
+
+def _tables_of(measure: str) -> Callable[[duckdb.DuckDBPyConnection, Any, bool], None]:
+    """The view of all tables of one measure."""
+
+    def build(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+        rows = [{"filename": str(one.path), **who} for who, one in _measured_models(store) if one.name == measure]
+        _files(connection, measure, rows)
+
+    return build
+
+
 _BUILDERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Any, bool], None]] = {
-    "runs": _runs, "steps": _steps, "losses": _losses, "targets": _targets, "results": _results}  # fmt: skip
+    "runs": _runs, "steps": _log("steps", RunFolder.steps), "gradients": _log("gradients", RunFolder.gradients), "losses": _losses, "targets": _targets, "results": _results,
+    "measures": _measures, **{name: _tables_of(name) for name in ("pairs", "heads", "states")}}  # fmt: skip
