@@ -38,7 +38,7 @@ def flat(documents):
 texts = st.lists(st.one_of(st.lists(st.integers(0, 2), max_size=40), st.lists(st.just(0), max_size=80)), max_size=4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(texts, st.integers(0, 30), st.booleans())
 def test_matches_are_their_definition(documents, window, without_packing):
     firsts = [[max(0, place - window) for place in range(len(document))] for document in documents]
@@ -89,8 +89,8 @@ def by_definition(prepared, found):
 
 
 @pytest.mark.parametrize(("packing", "evaluate", "context"), [
-    ("contiguous", Evaluate(targets=900), 32), ("contiguous", Evaluate(stride=5, targets=900), 12),
-    ("contiguous", Evaluate(windows="rows", targets=900), 40), ("best_fit", Evaluate(windows="rows", targets=900), 64),
+    ("contiguous", Evaluate(targets=600), 32), ("contiguous", Evaluate(stride=5, targets=600), 12),
+    ("contiguous", Evaluate(windows="rows", targets=600), 40), ("best_fit", Evaluate(windows="rows", targets=600), 64),
 ])  # fmt: skip
 def test_targets_of_every_kind_of_window(request, monkeypatch, packing, evaluate, context):
     prepared = request.getfixturevalue(packing)
