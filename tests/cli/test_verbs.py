@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
 
 
 def test_help_of_everything(tmp_path):
-    verbs = ("new", "plan", "run", "report", "draw", "check", "query", "generate", "export", "list")
+    verbs = ("new", "plan", "run", "report", "draw", "check", "query", "generate", "measure", "export", "list")
     shown = ostinato("--help", cwd=tmp_path)
     for verb in verbs:
         assert verb in shown
@@ -100,9 +100,24 @@ def test_report_check_query_generate_export_list_draw(folder):
     assert (folder / "s.svg").read_text().startswith("<svg")
 
 
+def test_measure_finds_what_a_run_has_taken_and_takes_what_is_named(folder):
+    assert "there already: lens, skips, states, heads and speed" in ostinato("measure", "tiny/plain/1", cwd=folder)
+    rows = json.loads(ostinato("measure", "tiny.yaml", "--only", "states", "--json", cwd=folder, only_output=True))["measures"]
+    assert [(row["arm"], row["measure"], row["state"]) for row in rows] == [(arm, "states", "taken") for arm in ("plain", "twice")]
+    assert "taken: states" in ostinato("measure", "tiny/plain/1", "--only", "states", "--tokens", "512", cwd=folder)
+    points = json.loads(ostinato("query", "select distinct tokens from measures order by 1", "--json", cwd=folder))
+    assert [row["tokens"] for row in points] == [512, 1024]
+    assert "no checkpoint at 7 tokens" in ostinato("measure", "tiny/plain/1", "--only", "states", "--tokens", "7", cwd=folder, code=1)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("measure", "no/such/1"), "list --runs"),
+        (("measure", "quickstart", "--only", "lense"), "lens"),
+        (("measure", "quickstart", "--only", "pairs"), "--pairs"),
+        (("measure", "quickstart", "--pairs", "nowhere"), "nowhere"),
+        (("measure", "."), "config.json"),
         (("plan", "nothing.yaml"), "nothing.yaml"),
         (("plan", "quickstar"), "quickstart"),
         (("plan", "loop2", "--size", "dek"), "desk"),

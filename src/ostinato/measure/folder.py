@@ -98,8 +98,8 @@ def open_model(path: Path, device: torch.device | str = "cpu", trust: bool = Fal
         raise StudyError(f"{path} cannot be loaded by transformers: {str(error).splitlines()[0]}", "a causal language model in a folder",
                          "name the folder that save_pretrained wrote") from None  # fmt: skip
     if missing := sorted(found["missing_keys"]):
-        raise StudyError(f"{path} lacks {len(missing)} tensors of its model: {', '.join(missing[:5])}", "every weight is read from the folder",
-                         "fetch the folder again, or name the one that save_pretrained wrote")  # fmt: skip
+        what = f"{path} lacks {len(missing)} tensors of its model: {', '.join(missing[:5])}"
+        raise StudyError(what, "every weight is read from the folder", "fetch it again, or name the folder that save_pretrained wrote")
     source, declared = read_tokenizer(path)
     subject = Foreign(model.to(device), path.resolve().name, vocabulary.bos if has_bos(source, declared) else None)
     known = max((int(token) for token in (vocabulary.size - 1, subject.bos or 0)), default=0)

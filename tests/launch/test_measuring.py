@@ -1,0 +1,102 @@
+"""Measures at the end of a run: what is lacking makes it due, a failure leaves it trained, a stop leaves the rest for later."""
+
+from __future__ import annotations
+
+import pytest
+
+from ostinato.errors import StoreError
+from ostinato.launch import due
+from ostinato.launch.jobs import all_jobs, prepare_texts
+from ostinato.launch.measuring import measure_at_end, measure_study
+from ostinato.study.records import Measure
+from ostinato.train import RunRequest, train
+
+MEASURE = Measure(take=("lens", "states"), targets=100)
+
+
+@pytest.fixture
+def trained(tiny, store):
+    """(study, the job of plain, seed 1, trained to its end with nothing but losses)."""
+    study = tiny(measure=MEASURE)
+    job = next(job for job in all_jobs(study, store, prepare_texts(study)) if job.name == "plain, seed 1")
+    content = {"arm": job.arm.model_dump(mode="json"), "seed": 1, "data_fingerprint": job.prepared.fingerprint}
+    job.folder.write_record({"arm": "plain", "seed": 1, "study": "tiny"}, content, {})
+    assert train(RunRequest(job.arm, 1, study.evaluate, study.checkpoints), job.prepared, job.folder, device="cpu", threads=1,
+                 tensorboard=False) == "done"  # fmt: skip
+    store.create().study_folder(study.name).write(study, {(one.arm.name, one.seed): one.fingerprint
+                                                         for one in all_jobs(study, store, prepare_texts(study))})  # fmt: skip
+    return study, job
+
+
+def at_end(study, job, stop=lambda: False):
+    return measure_at_end(job.folder, job.prepared, job.arm, study.evaluate, study.measure, "cpu", stop)
+
+
+def test_a_trained_run_without_its_measures_is_due_and_not_trained_anew(trained, store):
+    study, job = trained
+    assert job.state() == "unmeasured" and "plain, seed 1" in [one.name for one in due(study, store)]
+    before = job.folder.finished_steps_path.read_bytes()
+    assert at_end(study, job) == "done" and job.state() == "done"
+    assert job.folder.finished_steps_path.read_bytes() == before and job.folder.status()["state"] == "done"
+    assert {one.name: one.tokens for one in job.folder.measures()} == {"lens": 1280, "states": 1280}
+    assert job.folder.progress()["taking"] >= 0
+    more = study.model_copy(update={"measure": MEASURE.model_copy(update={"targets": 50})})
+    assert "plain, seed 1" in [one.name for one in due(more, store)]
+
+
+def test_a_failure_leaves_the_run_trained_and_is_tried_again(trained, monkeypatch):
+    study, job = trained
+    with monkeypatch.context() as patch:
+        patch.setattr("ostinato.measure.lens.take", lambda *_: 1 / 0)
+        assert at_end(study, job) == "failed"
+    status = job.folder.status()
+    assert status["state"] == "done" and status["tokens"] == 1280 and "not measured: lens: ZeroDivisionError" in status["error"]
+    assert [one.name for one in job.folder.measures()] == ["states"] and job.state() == "unmeasured"
+    assert at_end(study, job) == "done" and "error" not in job.folder.status() and job.state() == "done"
+
+
+def test_a_run_without_its_checkpoint_is_trained_all_the_same(trained):
+    study, job = trained
+    for path in job.folder.checkpoints().values():
+        (path / "weights.safetensors").write_bytes(b"")
+    assert at_end(study, job) == "failed" and job.folder.status()["state"] == "done"
+    assert "weights" in job.folder.status()["error"]
+
+
+def test_a_stop_keeps_what_was_taken(trained):
+    study, job = trained
+    heard = []
+
+    def stop():
+        heard.append(1)
+        return len(job.folder.measures()) == 1
+
+    assert at_end(study, job, stop) == "stopped"
+    assert [one.name for one in job.folder.measures()] == ["lens"] and job.folder.status()["state"] == "done"
+    assert at_end(study, job) == "done"
+
+
+def test_the_share_of_the_work_that_is_left(trained):
+    job = trained[1]
+    assert job.taking_work > 0 and job.measuring_work > job.taking_work
+    assert job.work_done(1280, None, 0.0) == pytest.approx(job.work - job.taking_work)
+    assert job.work_done(1280, None, 1.0) == pytest.approx(job.work)
+
+
+def test_a_study_is_measured_run_by_run(trained, store, console):
+    study, job = trained
+    measured = measure_study(study, store, MEASURE, device="cpu", console=console)
+    states = {(row["arm"], row["seed"], row["measure"]): row["state"] for row in measured.rows}
+    assert states["plain", 1, "lens"] == states["plain", 1, "states"] == "taken"
+    assert states["plain", 2, ""] == states["twice", 1, ""] == "untrained" and not measured.failed
+    again = measure_study(study, store, MEASURE, only=("lens", "depths"), device="cpu", console=console)
+    assert {row["measure"]: row["state"] for row in again.rows if row["seed"] == 1 and row["arm"] == "plain"} == {
+        "lens": "taken", "depths": "left out"}  # fmt: skip
+    missing = measure_study(study, store, MEASURE, tokens=7, device="cpu", console=console)
+    assert [row["why"].splitlines()[0] for row in missing.failed] == [f"run {job.folder.name} has no checkpoint at 7 tokens"]
+
+
+def test_a_study_without_a_trained_run_is_refused(tiny, store, console):
+    with pytest.raises(StoreError, match="ostinato run tiny"):
+        measure_study(tiny(), store, MEASURE, device="cpu", console=console)
+    assert not store.root.exists()
