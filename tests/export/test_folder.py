@@ -12,6 +12,7 @@ from ostinato.data.targets import targets
 from ostinato.errors import StoreError
 from ostinato.export import export_run
 from ostinato.measure import measure_losses
+from ostinato.measure.foreign import Foreign
 from ostinato.measure.load import load_decoder
 from ostinato.model import build, generate, save_weights
 from ostinato.store import Store
@@ -164,6 +165,22 @@ def test_the_stream_alone_and_a_classifier(exported, loaded, tokenizer, decoder,
     torch.testing.assert_close(left.logits, right.logits, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(left.logits, stream[:, -1] @ kind.score.weight.T, rtol=1e-5, atol=1e-5)
     assert left.loss.item() == pytest.approx(torch.nn.functional.cross_entropy(left.logits, torch.tensor([0, 2, 1])).item())
+
+
+@torch.no_grad()
+def test_it_is_measured_like_any_model_of_transformers(loaded, decoder, small_text):
+    """Its applications, norm, head and softcap are found by `Foreign`, and are the run's own."""
+    rows = torch.from_numpy(small_text.tokens("validation")[:33].astype("int64"))
+    tokens, targets_BT = rows[:-1].view(2, 16), rows[1:].view(2, 16)
+    found, seen = Foreign(loaded, "an export", small_text.bos), []
+    assert [label.layer for label in found.labels] == [application.layer for application in decoder.applications]
+    torch.testing.assert_close(found.losses(tokens, targets_BT), decoder.losses(tokens, targets_BT), rtol=1e-5, atol=1e-5)
+    found.hidden(tokens, watch=lambda index, x_BTD: seen.append(x_BTD))
+    ours = []
+    decoder.hidden(tokens, watch=lambda application, x_BTD: ours.append(x_BTD))
+    for one, other in zip(seen[1:], ours[1:], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.readout(seen[-1]), decoder(tokens), rtol=1e-5, atol=1e-5)
 
 
 def test_the_card_says_what_the_store_says(exported, run):

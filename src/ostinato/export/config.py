@@ -50,7 +50,7 @@ def model_config(decoder: Decoder) -> dict[str, Any]:
         "bigram_start": decoder.vocab,
         "embedding_norm": model.embedding_norm,
         "application_scalars": model.application_scalars,
-        "softcap": model.softcap,
+        "final_logit_softcapping": model.softcap,
         "inject": model.inject,
         "h0_std": h0_std(model) if decoder.draws else None,
         "pass_norm": model.pass_norm,

@@ -33,6 +33,7 @@ from transformers import GenerationMixin, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast, SequenceClassifierOutput
 
 from ostinato.export.modeling_parts import (
+    Application,
     OstinatoCache,
     OstinatoConfig,
     OstinatoGatedDelta,
@@ -108,41 +109,29 @@ class OstinatoModel(OstinatoPreTrainedModel):
             raise ValueError("an ostinato model does not return attention: its kernels never form it whole")
         cache = self._cache(past_key_values, cache, use_cache)
         sight, positions_BT = self._sight(input_ids, attention_mask, cache)
-        x0_BTD = x_BTD = e_BTD = self._embed(sight, positions_BT, cache)
-        seen = [x_BTD]
+        x_BTD = e_BTD = sight.x0_BTD
+        seen = [x_BTD] if _chosen(output_hidden_states, config.output_hidden_states) else None
         for index, step in enumerate(config.applications):
             if step["enters"] is not None:
                 e_BTD, x_BTD = x_BTD, x_BTD if config.h0_std is None else self._noise(positions_BT, step["enters"], x_BTD)
-            x_BTD = self._application(index, sight, cache, x0_BTD, e_BTD, x_BTD)
-            seen.append(x_BTD)
+            x_BTD = self.layers[str(step["layer"])](x_BTD, e_BTD, sight, self._application(index))
+            if seen is not None:
+                seen.append(x_BTD)
         x_BTD = self.final_norm(x_BTD)
         if cache is not None:
             cache.real_BS, cache.last_B = sight.real_BS, input_ids[:, -1]
-        hidden = (*seen[:-1], x_BTD) if _chosen(output_hidden_states, config.output_hidden_states) else None
-        output = BaseModelOutputWithPast(x_BTD, cache, hidden)  # in order: transformers has renamed past_key_values to cache
+        # in this order, without names: transformers has renamed past_key_values to cache
+        output = BaseModelOutputWithPast(x_BTD, cache, seen and (*seen[:-1], x_BTD))
         return output if _chosen(return_dict, config.return_dict) else output.to_tuple()
 
-    def _application(self, index: int, sight: Sight, cache: OstinatoCache | None, x0_BTD: Tensor, e_BTD: Tensor, x_BTD: Tensor) -> Tensor:
-        step, key = self.config.applications[index], str(self.config.applications[index]["layer"])
-        about, layer = self.config.layers[step["layer"] - 1], self.layers[key]
-        if step["adds"]:
-            x_BTD = x_BTD + x0_BTD
-        if step["injects"]:
-            x_BTD = layer.inject(torch.cat((e_BTD, x_BTD), -1))
-        if self.config.application_scalars:
-            x_BTD = self.residual_scale[index] * x_BTD + self.x0_scale[index] * x0_BTD
-        if step["attn"]:
-            attn, normed_BTD, value_BTKE = self.layers[str(about["attn"])].attn, layer.attn_norm(x_BTD), None
-            if about["values"]:
-                gate_BTK = 2 * torch.sigmoid(layer.value_gate(normed_BTD[..., : self.config.gate_channels]))
-                value_BTKE = gate_BTK[..., None] * self.value_tables[key](sight.tokens_BT).unflatten(-1, (gate_BTK.shape[-1], -1))
-            if about["kind"] == "gdn":
-                x_BTD = x_BTD + attn(normed_BTD, sight, index, cache)
-            else:
-                x_BTD = x_BTD + attn(normed_BTD, sight, about["window"], value_BTKE, index, cache)
-        if step["mlp"]:
-            x_BTD = x_BTD + self.layers[str(about["mlp"])].mlp(layer.mlp_norm(x_BTD))
-        return x_BTD if step["ends"] is None else self.layers[str(step["ends"])].pass_norm(x_BTD)
+    def _application(self, index: int) -> Application:
+        step, number = self.config.applications[index], str(self.config.applications[index]["layer"])
+        about = self.config.layers[int(number) - 1]
+        attn, mlp = (getattr(self.layers[str(about[part])], part) if step[part] else None for part in ("attn", "mlp"))
+        scales = (self.residual_scale[index], self.x0_scale[index]) if self.config.application_scalars else None
+        pass_norm = None if step["ends"] is None else self.layers[str(step["ends"])].pass_norm
+        values = self.value_tables[number] if about["values"] and step["attn"] else None
+        return Application(index, step["adds"], step["injects"], about["window"], attn, mlp, values, pass_norm, scales)
 
     def _sight(self, tokens_BT: Tensor, mask: Tensor | None, cache: OstinatoCache | None) -> tuple[Sight, Tensor]:
         """What applications see, and the position of every token among the real ones of its row."""
@@ -164,14 +153,15 @@ class OstinatoModel(OstinatoPreTrainedModel):
             angles = tuple(torch.cat(halves, -1).to(exact(self.embedding.weight).dtype) for halves in ((cos, cos), (-sin, sin)))
         if config.positions == "alibi":
             slopes_H = torch.tensor(alibi_slopes(config.num_attention_heads), device=device)
-        return Sight(tokens_BT, real_BS, not bool(real_BS.all()), angles, slopes_H), positions_BT
+        x0_BTD = self._embed(tokens_BT, real_BS, positions_BT, cache)
+        return Sight(tokens_BT, x0_BTD, cache, real_BS, not bool(real_BS.all()), angles, slopes_H), positions_BT
 
-    def _embed(self, sight: Sight, positions_BT: Tensor, cache: OstinatoCache | None) -> Tensor:
-        config, tokens_BT = self.config, sight.tokens_BT
+    def _embed(self, tokens_BT: Tensor, real_BS: Tensor, positions_BT: Tensor, cache: OstinatoCache | None) -> Tensor:
+        config = self.config
         x_BTD = self.embedding(tokens_BT)
         if config.bigram_table:
             last_B1 = tokens_BT[:, :1] if cache is None or cache.last_B is None else cache.last_B[:, None]
-            known_BT = F.pad(sight.real_BS, (1, 0))[:, :-1][:, -tokens_BT.shape[1] :]  # is there a real token before?
+            known_BT = F.pad(real_BS, (1, 0))[:, :-1][:, -tokens_BT.shape[1] :]  # is there a real token before?
             before_BT = torch.cat((last_B1, tokens_BT[:, :-1]), 1).masked_fill(~known_BT, config.bigram_start)
             x_BTD = x_BTD + self.bigram(bigram_rows(before_BT, tokens_BT, config.bigram_table))
         if config.positions == "learned":
@@ -224,9 +214,8 @@ class OstinatoForCausalLM(OstinatoPreTrainedModel, GenerationMixin):
         found = self.model(input_ids, attention_mask, cache=cache, use_cache=False, output_hidden_states=output_hidden_states,
                            return_dict=True, inputs_embeds=inputs_embeds, output_attentions=output_attentions)  # fmt: skip
         x_BTD = found.last_hidden_state[:, -logits_to_keep:] if logits_to_keep and labels is None else found.last_hidden_state
-        softcap, loss = self.config.softcap, None
-        logits = exact(self.lm_head(x_BTD if softcap is None else x_BTD / softcap))
-        logits = logits if softcap is None else softcap * torch.tanh(logits)
+        softcap, loss, logits = self.config.final_logit_softcapping, None, exact(self.lm_head(x_BTD))
+        logits = logits if softcap is None else softcap * torch.tanh(logits / softcap)
         if labels is not None:
             wanted = labels[:, 1:].flatten().to(logits.device)
             loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), wanted, reduction="sum")

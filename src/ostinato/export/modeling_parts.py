@@ -31,8 +31,9 @@ class OstinatoConfig(PretrainedConfig):
     def __init__(self, vocab_size=256, hidden_size=64, num_attention_heads=2, num_key_value_heads=2, head_dim=32, intermediate_size=256,
                  mlp="swiglu", layers=(), applications=(), schedule="", max_position_embeddings=128, norm_eps=1e-5, norm_weight=True,
                  positions="rope", rope_base=10_000.0, qk_norm="none", attn_gate="none", convolution_width=4, gate_channels=32,
-                 bigram_table=0, bigram_start=256, embedding_norm=False, application_scalars=False, softcap=None, inject="none",
-                 h0_std=None, pass_norm=False, initializer_range=0.02, use_cache=True, tie_word_embeddings=True, **kwargs):  # fmt: skip
+                 bigram_table=0, bigram_start=256, embedding_norm=False, application_scalars=False, final_logit_softcapping=None,
+                 inject="none", h0_std=None, pass_norm=False, initializer_range=0.02, use_cache=True, tie_word_embeddings=True,
+                 **kwargs):  # fmt: skip
         self.vocab_size, self.hidden_size, self.head_dim, self.intermediate_size = vocab_size, hidden_size, head_dim, intermediate_size
         self.num_attention_heads, self.num_key_value_heads, self.mlp = num_attention_heads, num_key_value_heads, mlp
         self.layers, self.applications = [dict(layer) for layer in layers], [dict(application) for application in applications]
@@ -40,7 +41,8 @@ class OstinatoConfig(PretrainedConfig):
         self.norm_eps, self.norm_weight, self.positions, self.rope_base = norm_eps, norm_weight, positions, rope_base
         self.qk_norm, self.attn_gate, self.convolution_width, self.gate_channels = qk_norm, attn_gate, convolution_width, gate_channels
         self.bigram_table, self.bigram_start, self.embedding_norm = bigram_table, bigram_start, embedding_norm
-        self.application_scalars, self.softcap, self.inject, self.h0_std = application_scalars, softcap, inject, h0_std
+        self.application_scalars, self.final_logit_softcapping = application_scalars, final_logit_softcapping
+        self.inject, self.h0_std = inject, h0_std
         self.pass_norm, self.initializer_range, self.use_cache = pass_norm, initializer_range, use_cache
         kwargs["num_hidden_layers"] = len(self.applications)
         super().__init__(tie_word_embeddings=tie_word_embeddings, **kwargs)
@@ -83,6 +85,8 @@ class Sight:
     """What every application of one call sees beside the stream."""
 
     tokens_BT: Tensor
+    x0_BTD: Tensor
+    cache: OstinatoCache | None
     real_BS: Tensor
     padded: bool
     angles: tuple[Tensor, Tensor] | None
@@ -142,8 +146,7 @@ class OstinatoAttention(nn.Module):
         if self.qk_norm != "none":
             self.q_norm, self.k_norm = (OstinatoRMSNorm(size, self.qk_norm == "weight", config.norm_eps) for _ in range(2))
 
-    def forward(self, x_BTD: Tensor, sight: Sight, window: int | None, value_BTKE: Tensor | None, index: int,
-                cache: OstinatoCache | None) -> Tensor:  # fmt: skip
+    def forward(self, x_BTD: Tensor, sight: Sight, index: int, window: int | None, value_BTKE: Tensor | None) -> Tensor:
         q_BTHE, k_BTKE, v_BTKE = (part(x_BTD).unflatten(-1, (-1, self.size)) for part in (self.q, self.k, self.v))
         v_BTKE = v_BTKE if value_BTKE is None else v_BTKE + value_BTKE
         if self.qk_norm == "weight":
@@ -153,7 +156,7 @@ class OstinatoAttention(nn.Module):
         if self.qk_norm == "plain":
             q_BTHE, k_BTKE = self.q_norm(q_BTHE), self.k_norm(k_BTKE)
         q_BHTE, k_BKSE, v_BKSE = (part.to(v_BTKE.dtype).transpose(1, 2) for part in (q_BTHE, k_BTKE, v_BTKE))
-        if cache is not None:
+        if (cache := sight.cache) is not None:
             if index in cache.slots:
                 k_BKSE, v_BKSE = (torch.cat(pair, 2) for pair in zip(cache.slots[index], (k_BKSE, v_BKSE), strict=True))
             kept, seen = (0, 0) if window is None else (-window, -(window + q_BHTE.shape[2] - 1))
@@ -185,8 +188,9 @@ class OstinatoGatedDelta(nn.Module):
         self.q_conv, self.k_conv, self.v_conv = (nn.Conv1d(inner, inner, taps, groups=inner, bias=False) for _ in range(3))
         self.o_norm = OstinatoRMSNorm(config.head_dim, True, config.norm_eps)
 
-    def forward(self, x_BTD: Tensor, sight: Sight, index: int, cache: OstinatoCache | None) -> Tensor:
-        length = x_BTD.shape[1]
+    def forward(self, x_BTD: Tensor, sight: Sight, index: int, *_: None) -> Tensor:
+        """Without a window and without value embeddings."""
+        length, cache = x_BTD.shape[1], sight.cache
         real_BT1 = sight.real_BS[:, -length:, None]
         inputs_BTC = torch.cat([part(x_BTD) for part in (self.q, self.k, self.v)], -1)
         inputs_BTC = inputs_BTC * real_BT1 if sight.padded else inputs_BTC
@@ -252,6 +256,24 @@ class OstinatoMLP(nn.Module):
         return self.down(F.silu(self.gate(x_BTD)) * self.up(x_BTD) if hasattr(self, "gate") else F.relu(self.up(x_BTD)).square())
 
 
+@dataclass
+class Application:
+    """One use of a layer: the modules that run, None where a part does not, and what it does beside them.
+
+    attn, mlp: of the layer or of the one they are taken from.  values: the table of value embeddings.  scales: of x and x0.
+    """
+
+    index: int
+    adds: bool
+    injects: bool
+    window: int | None
+    attn: nn.Module | None
+    mlp: nn.Module | None
+    values: nn.Module | None
+    pass_norm: nn.Module | None
+    scales: tuple[Tensor, Tensor] | None
+
+
 class OstinatoLayer(nn.Module):
     """What is a layer's own: norms, a value gate, an injection, and the sublayers that are not taken from another layer."""
 
@@ -269,6 +291,24 @@ class OstinatoLayer(nn.Module):
             self.inject = nn.Linear(2 * width, width, bias=False)
         if layer["begins"] and config.pass_norm:
             self.pass_norm = OstinatoRMSNorm(width, *norm)
+
+    def forward(self, x_BTD: Tensor, e_BTD: Tensor, sight: Sight, application: Application) -> Tensor:
+        """The stream after one application.  e_BTD: the stream where its repeated group began."""
+        if application.adds:
+            x_BTD = x_BTD + sight.x0_BTD
+        if application.injects:
+            x_BTD = self.inject(torch.cat((e_BTD, x_BTD), -1))
+        if application.scales is not None:
+            x_BTD = application.scales[0] * x_BTD + application.scales[1] * sight.x0_BTD
+        if application.attn is not None:
+            normed_BTD, value_BTKE = self.attn_norm(x_BTD), None
+            if application.values is not None:
+                gate_BTK = 2 * torch.sigmoid(self.value_gate(normed_BTD[..., : self.value_gate.in_features]))
+                value_BTKE = gate_BTK[..., None] * application.values(sight.tokens_BT).unflatten(-1, (gate_BTK.shape[-1], -1))
+            x_BTD = x_BTD + application.attn(normed_BTD, sight, application.index, application.window, value_BTKE)
+        if application.mlp is not None:
+            x_BTD = x_BTD + application.mlp(self.mlp_norm(x_BTD))
+        return x_BTD if application.pass_norm is None else application.pass_norm(x_BTD)
 
 
 def exact(x: Tensor) -> Tensor:
