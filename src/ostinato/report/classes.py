@@ -17,6 +17,7 @@ from ostinato.store import Store
 from ostinato.study.records import Study
 
 MOST = 3  # sentences
+SHOWN = ("R", "k")  # families whose tables are not folded
 SAID = {"new": "tokens new to the document", "tok-repeat": "repeated tokens", "bigram-repeat": "repeated pairs"}
 
 
@@ -42,8 +43,10 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
             share_bars("f-class-shares", drawn, looks),
         ),
     )
-    tables = [class_table(_only(found, family), f"classes-{family.replace(' ', '-')}", about.about) for family, about in FAMILIES.items()]
-    return Section("classes", "Where the gain sits", _lead(found), figures, tuple(table for table in tables if table), _notes(split))
+    tables = {family: class_table(_only(found, family), f"classes-{family.replace(' ', '-')}", about.about)
+              for family, about in FAMILIES.items()}  # fmt: skip
+    shown, more = (tuple(table for family, table in tables.items() if table and (family in SHOWN) is here) for here in (True, False))
+    return Section("classes", "Where the gain sits", _lead(found), figures, shown, _notes(split), more, "By view, frequency and position")
 
 
 def _only(found: Sequence[ArmClasses], family: str) -> list[ArmClasses]:
