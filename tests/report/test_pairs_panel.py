@@ -149,3 +149,24 @@ def test_figures_of_many_arms_and_of_none():
     ElementTree.fromstring(text)
     assert text.count("one &lt;field&gt;:") == 14 and "arm 13" in text and by_field("f", {"a": {"arm 0": None}}, drawn, "arm 0") == ""
     assert rank_lines("f", SimpleNamespace(losses={"arm 0": 1.0}), {}, drawn) == ""
+
+
+def test_a_model_trained_elsewhere_stands_beside_the_arms(filled, study):
+    results = measured(filled, study)
+    for name, bos in (("stories", True), ("no bos", False)):
+        folder = filled.model(("a" if bos else "b") * 64)
+        folder.write_record({"arm": name}, {}, {})
+        table = pairs_table(0.8, 5)
+        for side in ("good_bos", "bad_bos") if not bos else ():
+            table = table.set_column(table.column_names.index(side), side, pa.array([None] * table.num_rows, pa.float64()))
+        folder.write_measure("pairs", {"content": "c0ffee"}, 0, table)
+    pairs, _ = pair_results(study, filled, results)
+    by_name = {one.arm: one for one in pairs}
+    assert by_name["stories"].elsewhere and by_name["stories"].against == "plain" and by_name["stories"].compared.won == 9
+    assert by_name["no bos"].macro is None and by_name["no bos"].compared is None
+    assert by_name["no bos"].scores["skip_first"] == by_name["stories"].scores["skip_first"]
+    found = section(study, filled, results)
+    rows = {row.cells[0].text: row for row in found.tables[0].rows}
+    assert rows["stories"].kind == rows["no bos"].kind == "floor" and rows["no bos"].cells[2].value is None
+    assert "stories" not in found.figures[0].svg and "stories" not in disagreement(pairs, results, NATS).losses
+    assert len(found.tables[1].columns) == 2 + 6

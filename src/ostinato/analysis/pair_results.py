@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ArmPairs:
-    """One arm, all its seeds together.  tokens: trained on.  source: of the pairs.  by_seed: tables.
+    """One arm, all its seeds together, or a model that was trained elsewhere.  tokens: trained on.  source: of the pairs.  by_seed: tables.
 
-    scores: by convention.  against: the arm that it is compared with, in the convention `bos`; compared: None where there is no such arm,
-    or it is not measured as far.
+    scores: by convention, of those that it is scored in.  against: the arm that it is compared with, in the convention `bos`; compared:
+    None where there is no such arm, or it is not measured as far.
     """
 
     arm: str
@@ -33,11 +33,12 @@ class ArmPairs:
     scores: Mapping[Convention, PairScores]
     against: str | None = None
     compared: PairedPairs | None = None
+    elsewhere: bool = False
 
     @property
     def macro(self) -> float | None:
         """In the convention `bos`."""
-        return self.scores["bos"].macro
+        return self.scores["bos"].macro if "bos" in self.scores else None
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Disagreement:
 
 
 def pair_results(study: Study, store: Store, results: Sequence[ArmResult]) -> tuple[list[ArmPairs], list[str]]:
-    """Arms that have scored the same pairs, in the order of the study, and arms left out because they have scored others.
+    """Arms that have scored the same pairs, in the order of the study, and models of the store that have; arms that have scored others.
 
     The pairs are those of the study's reference, else of the first arm that has some. An arm is compared at its end with the end of the
     other, or at the same number of tokens. Raises StoreError when a stored file is torn.
@@ -82,10 +83,29 @@ def pair_results(study: Study, store: Store, results: Sequence[ArmResult]) -> tu
             others.append(arm)
             continue
         one, tables = next(iter(alike.values())), {seed: measure.table() for seed, measure in alike.items()}
-        scores = {convention: pair_scores(list(tables.values()), convention) for convention in CONVENTIONS}
-        found[arm] = ArmPairs(arm, one.tokens, one.about.get("source", ""), tables, scores)
+        found[arm] = ArmPairs(arm, one.tokens, one.about.get("source", ""), tables, _scores(tables))
     by_name = {result.name: result for result in results}
-    return [_compared(arm, found, by_name) for arm in found.values()], others
+    arms = [_compared(arm, found, by_name) for arm in found.values()]
+    return arms + _elsewhere(store, content, found.get(study.reference)), others
+
+
+def _scores(tables: Mapping[int, pa.Table]) -> dict[Convention, PairScores]:
+    known = [one for one in CONVENTIONS if not any(table[f"good_{one}"].null_count for table in tables.values())]
+    return {convention: pair_scores(list(tables.values()), convention) for convention in known}
+
+
+def _elsewhere(store: Store, content: str | None, reference: ArmPairs | None) -> list[ArmPairs]:
+    """Models that were not trained here and have scored these pairs, each beside the reference of the study."""
+    found = []
+    for folder in store.models():
+        mine = [measure for measure in folder.measures("pairs") if measure.settings.get("content") == content]
+        if mine:
+            table = mine[-1].table()
+            scores = _scores({0: table})
+            pairs = {seed: (base, table) for seed, base in reference.by_seed.items()} if reference and "bos" in scores else {}
+            found.append(ArmPairs(str(folder.given().get("arm")), 0, mine[-1].about.get("source", ""), {0: table}, scores,
+                                  reference and reference.arm, compare_pairs(pairs) if pairs else None, True))  # fmt: skip
+    return found
 
 
 def _compared(arm: ArmPairs, found: Mapping[str, ArmPairs], results: Mapping[str, ArmResult]) -> ArmPairs:
@@ -101,7 +121,7 @@ def disagreement(pairs: Sequence[ArmPairs], results: Sequence[ArmResult], unit: 
     """Loss, in `unit`, against the macro mean of pairs in the convention `bos`; of arms that have both at one point, None under two."""
     rate = "bits_per_byte" if unit == BITS else "nats_per_token"
     of = {result.name: result for result in results}
-    both = {one.arm: one for one in pairs if one.macro is not None and one.arm in of and of[one.arm].tokens == one.tokens}
+    both = {one.arm: one for one in pairs if one.macro is not None and not one.elsewhere and of[one.arm].tokens == one.tokens}
     losses = {arm: loss for arm in both if (loss := getattr(of[arm].sums, rate)) is not None}
     if len(losses) < 2:
         return None

@@ -31,17 +31,17 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
     if not pairs:
         return None
     looks = arm_looks(study, results)
-    order = disagreement(pairs, results, unit_of(study))
+    order, arms = disagreement(pairs, results, unit_of(study)), [one for one in pairs if not one.elsewhere]
     figures = [Figure("Accuracy by field", "A dot an arm: the share of pairs whose good sentence it finds likelier.",
-                      by_field("f-pairs", accuracies(pairs), looks, study.reference))]  # fmt: skip
+                      by_field("f-pairs", accuracies(arms), looks, study.reference))]  # fmt: skip
     if order:
-        places = {one.arm: one.macro for one in pairs if one.arm in order.losses}
+        places = {one.arm: one.macro for one in arms if one.arm in order.losses}
         figures.append(Figure("Loss against pairs", "Best at the top on either side: arms whose lines cross change places.",
                               rank_lines("f-pair-ranks", order, places, looks)))  # fmt: skip
     notes = [f"Measured on other pairs, and not shown: {numbers.listed(others)}."] if others else []
     notes += [swaps_in_words(order)] if order and order.swaps else []
     tables = (pair_table(pairs), term_table(pairs))
-    return Section("pairs", "Minimal pairs", lead(study, pairs, order), tuple(figures), tables, tuple(notes))
+    return Section("pairs", "Minimal pairs", lead(study, arms, order), tuple(figures), tables, tuple(notes))
 
 
 def lead(study: Study, pairs: Sequence[ArmPairs], order: Disagreement | None) -> str:
@@ -157,10 +157,12 @@ def pair_table(pairs: Sequence[ArmPairs]) -> Table:
     )  # fmt: skip
     rows = []
     for one in pairs:
-        bos, cells = one.scores["bos"], [Cell(one.arm, one.arm), Cell(f"{len(one.by_seed)}", len(one.by_seed))]
-        cells += [_accuracy(one.macro), _accuracy(one.scores["skip_first"].macro)]
-        cells += [_accuracy(bos.fields[field].accuracy) for field in fields]
-        rows.append(Row((*cells, *_against(one.against, one.compared)), "" if one.against else "reference"))
+        bos, seeds = one.scores.get("bos"), numbers.NONE if one.elsewhere else f"{len(one.by_seed)}"
+        cells = [Cell(one.arm, one.arm, "trained elsewhere" if one.elsewhere else ""), Cell(seeds), _accuracy(one.macro),
+                 _accuracy(one.scores["skip_first"].macro)]  # fmt: skip
+        cells += [_accuracy(bos and bos.fields[field].accuracy) for field in fields]
+        kind = "floor" if one.elsewhere else "" if one.against else "reference"
+        rows.append(Row((*cells, *_against(one.against, one.compared)), kind))
     count, same = (value // len(pairs[0].by_seed) for value in (first.total.pairs, first.total.identical))
     notes = (
         f"{numbers.exact(count)} pairs of {numbers.several(len(first.paradigms), 'paradigm')} from {pairs[0].source}; "
@@ -193,7 +195,7 @@ def term_table(pairs: Sequence[ArmPairs]) -> Table:
     columns = (Column("term", number=False), Column("pairs"), *(Column(one.arm) for one in pairs))
     rows = [
         Row((Cell(term.replace("_", " "), term), Cell(numbers.exact(score.pairs // len(pairs[0].by_seed)), score.pairs),
-             *(_accuracy(one.scores["bos"].terms[term].accuracy) for one in pairs)))
+             *(_accuracy(one.scores["bos"].terms[term].accuracy if "bos" in one.scores else None) for one in pairs)))
         for term, score in pairs[0].scores["bos"].terms.items()
     ]  # fmt: skip
     return Table("pair-terms", "Minimal pairs by term", columns, tuple(rows))
