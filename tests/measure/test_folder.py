@@ -66,9 +66,9 @@ def measured(study, store, decoder, small_text):
 
 
 def test_it_is_scored_on_the_same_documents_and_stands_beside_the_arms(folder, measured, store, small_text):
-    measure = Measure(take=("lens", "heads"), targets=200)
+    measure = Measure(take=("lens", "heads", "speed"), targets=200)
     found = measure_model(folder, store, measure, measured, device="cpu")
-    assert [(one.measure, one.state) for one in found.took] == [("lens", "taken"), ("heads", "left out")]
+    assert [(one.measure, one.state) for one in found.took] == [("lens", "taken"), ("heads", "taken"), ("speed", "left out")]
     assert found.documents == len(documents(small_text, "validation")) and found.bits_per_byte > 3
     lens = found.folder.measure("lens")
     assert lens.tokens == 0 and lens.table().column_names == ["target", "input", "after_0", "after_1"]
@@ -81,7 +81,7 @@ def test_it_is_scored_on_the_same_documents_and_stands_beside_the_arms(folder, m
     panel = section(measured, store, results_table(measured, store))
     assert "stranger" in panel.lead and len(panel.tables[0].rows) == 2
     again = measure_model(folder, store, measure, measured, device="cpu")
-    assert [one.state for one in again.took] == ["stored", "left out"]
+    assert [one.state for one in again.took] == ["stored", "stored", "left out"]
     assert store.query("select distinct arm from losses order by arm").rows == [("plain",), ("stranger",)]
 
 
