@@ -73,7 +73,7 @@ def test_sums_of_single_positions(keys, wanted, subject_of):
 
 def test_the_batch_does_not_matter(wanted, subject_of):
     subject = subject_of(schedule="(1..2)x3", inject="linear")
-    one, other = (states.take(subject, Context(Measure(), wanted, batch=batch)).table for batch in (1, 500))
+    one, other = (states.take(subject, Context(Measure(targets=150), wanted, batch=batch)).table for batch in (1, 500))
     for name in (*states.SUMS, "rank"):
         np.testing.assert_allclose(*(np.array(each[name].to_pylist(), float) for each in (one, other)), rtol=1e-6, atol=1e-4)
 

@@ -70,12 +70,14 @@ def test_every_target_once_behind_its_own_inputs(wanted, document_mask, batch):
                 assert found[place] == (tokens[:at], tokens[at]) and tokens[at] == wanted.token[place]
 
 
-def test_what_does_not_fit_is_done_with_fewer_windows_and_nothing_twice(wanted, caplog):
+def test_what_does_not_fit_is_done_with_fewer_windows_and_nothing_twice(small_text, caplog):
+    wanted = targets(small_text, "validation", Evaluate(windows="rows"), 16)
+
     def read(windows):
-        if len(windows.tokens_BT) > 3:
+        if len(windows.tokens_BT) > 9:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return windows.place_N
 
     with caplog.at_level(logging.WARNING, "ostinato"):
-        found = np.concatenate(over_windows(read, Context(Measure(), wanted), CPU, "testing"))
+        found = np.concatenate(over_windows(read, Context(Measure(), wanted, batch=300), CPU, "testing"))
     assert sorted(found.tolist()) == list(range(len(wanted))) and "testing: out of memory" in caplog.text
