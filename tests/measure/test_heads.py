@@ -146,6 +146,13 @@ def test_recurrent_applications_have_no_heads(small_model, small_decoder):
         take(Ours(small_decoder(small_model(layers="2 x gdn"))), Context(Measure()))
 
 
+@pytest.mark.parametrize("more", [{}, {"windows": {"pattern": "SL", "short": 40}}, {"positions": "alibi"}])
+def test_products_in_bfloat16_stay_within_the_bound(small_model, small_decoder, more):
+    decoder = small_decoder(small_model(**more), vocab=300, context=128, dtype=torch.float32, compute_dtype=torch.bfloat16, bos=0)
+    taken = take(Ours(decoder), Context(Measure()))
+    assert 1e-4 < taken.about["relative_error"] < heads.LARGEST_ERROR and taken.about["period"] == 63
+
+
 def test_what_cannot_be_scored_is_refused(small_model, small_decoder, monkeypatch):
     with pytest.raises(OstinatoError, match="a context of 4"):
         take(Ours(small_decoder(small_model(), context=4)), Context(Measure()))
