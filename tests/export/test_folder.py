@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 import torch
 from safetensors import safe_open
@@ -191,9 +192,18 @@ def test_the_card_says_what_the_store_says(exported, run):
     assert "layer" in card and run[1].name in card and "text.txt" in card and str(run[1].path.parent) not in card
 
 
+def test_the_card_has_minimal_pairs_where_they_were_scored(run, tmp_path, small_text):
+    rows = {"paradigm": ["a", "a", "b"], "field": ["f"] * 3, "term": ["t"] * 3, "pair": [0, 1, 0], "identical": [False] * 3,
+            "good_bos": [-1.0, -1.0, -1.0], "bad_bos": [-2.0, -0.5, -3.0], "good_skip_first": [-1.0, -1.0, -1.0],
+            "bad_skip_first": [-2.0, -1.5, -0.5]}  # fmt: skip
+    run[1].write_measure("pairs", {"content": "x"}, 640, pa.table(rows), {"source": "/home/me/blimp", "bos": True})
+    card = (export_run(run[1], tmp_path / "scored", tokens=640, cache=small_text.cache) / "README.md").read_text(encoding="utf-8")
+    assert "Minimal pairs (blimp, 2 paradigms, 3 pairs), accuracy averaged over paradigms: 0.750 with" in card and "0.500 without" in card
+
+
 def test_another_checkpoint(run, small_text, tmp_path):
     path = export_run(run[1], tmp_path / "early", tokens=640, cache=small_text.cache)
-    assert "It was not measured at this checkpoint." in (path / "README.md").read_text(encoding="utf-8")
+    assert "The validation loss was not measured" in (path / "README.md").read_text(encoding="utf-8")
     with safe_open(path / "model.safetensors", "pt") as file:
         wanted = load_decoder(run[1], small_text, 640).final_norm.weight is None
         assert wanted and torch.equal(file.get_tensor("model.embedding.weight"), load_decoder(run[1], small_text, 640).embedding.weight)

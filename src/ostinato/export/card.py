@@ -1,4 +1,4 @@
-"""README.md of an export: what was trained, how it runs, what it cost, what it loses, and how to load it; only what the store says."""
+"""README.md of an export: what was trained, how it runs, what it cost, what it was measured to do, and how to load it; only what the store says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ostinato import __version__
+from ostinato.analysis.minimal_pairs import CONVENTIONS, pair_scores
 from ostinato.analysis.sums import Sums
 from ostinato.ledger import Ledger, account
 from ostinato.ledger.settings import settings
@@ -22,6 +23,7 @@ pipeline_tag: text-generation
 tags: [ostinato, causal-lm, looped]
 ---
 """
+IN_WORDS = {"bos": "with the first token scored, after a BOS", "skip_first": "without the first token"}
 
 
 def model_card(folder: RunFolder, tokens: int, vocab: int, store: Store, name: str) -> str:
@@ -39,7 +41,7 @@ def model_card(folder: RunFolder, tokens: int, vocab: int, store: Store, name: s
         _use(name, arm),
         f"## The order in which its layers run\n\n```\n{_drawing(arm)}\n```\n",
         "## What it costs\n\n" + _table(("", ""), _costs(ledger)),
-        "## What it loses\n\n" + _results(folder, tokens, store),
+        "## Results\n\n" + _results(folder, tokens, store) + _pairs(folder, tokens),
         "## How it was built and trained\n\n" + _table(("", ""), _settings(arm)),
     ]
     return "\n".join(parts)
@@ -94,7 +96,7 @@ def _costs(ledger: Ledger) -> Iterable[tuple[str, str]]:
 def _results(folder: RunFolder, tokens: int, store: Store) -> str:
     """The validation loss at this checkpoint and those of simple models on the same targets; the held-out part is not looked at."""
     if ("validation", tokens) not in folder.measured():
-        return "It was not measured at this checkpoint.\n"
+        return "The validation loss was not measured at this checkpoint.\n"
     footer = folder.read_loss_summary("validation", tokens)
     sums = Sums(footer["sum_nats"], footer["targets"], footer["bytes"])
     rows = [("this model", sums)]
@@ -104,6 +106,17 @@ def _results(folder: RunFolder, tokens: int, store: Store) -> str:
     said = f"\nValidation: {sums.targets:,} tokens, {sums.bytes:,} bytes of text; {windows}.\n"
     cells = [(name, numbers.fixed(one.nats_per_token), numbers.fixed(one.bits_per_byte)) for name, one in rows]
     return _table(("", "nats a token", "bits a byte"), cells) + said
+
+
+def _pairs(folder: RunFolder, tokens: int) -> str:
+    """The accuracy on minimal pairs, where they were scored at this checkpoint."""
+    measure = folder.measure("pairs", tokens)
+    if measure is None:
+        return ""
+    scores = [pair_scores([measure.table()], convention) for convention in (CONVENTIONS if measure.about["bos"] else ("skip_first",))]
+    said = ", ".join(f"{numbers.fixed(one.macro, 3)} {IN_WORDS[one.convention]}" for one in scores)
+    paradigms, pairs = numbers.several(len(scores[0].paradigms), "paradigm"), numbers.several(scores[0].total.pairs, "pair")
+    return f"\nMinimal pairs ({Path(measure.about['source']).name}, {paradigms}, {pairs}), accuracy averaged over paradigms: {said}.\n"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
