@@ -10,6 +10,7 @@ import torch
 
 from ostinato.data import document_ids
 from ostinato.data.targets import targets
+from ostinato.errors import DataError
 from ostinato.measure.context import Context
 from ostinato.measure.windows import over_windows, some
 from ostinato.study.records import Evaluate, Measure
@@ -81,3 +82,10 @@ def test_what_does_not_fit_is_done_with_fewer_windows_and_nothing_twice(small_te
     with caplog.at_level(logging.WARNING, "ostinato"):
         found = np.concatenate(over_windows(read, Context(Measure(), wanted, batch=300), CPU, "testing"))
     assert sorted(found.tolist()) == list(range(len(wanted))) and "testing: out of memory" in caplog.text
+
+
+def test_a_part_without_targets_is_refused(small_text):
+    none = some(targets(small_text, "validation", Evaluate(), 16), 1)
+    none.flat_target[:] = -1
+    with pytest.raises(DataError, match="the validation part has no targets"):
+        over_windows(len, Context(Measure(), none), CPU, "testing")

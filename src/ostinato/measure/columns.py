@@ -25,9 +25,8 @@ def without(application: int) -> str:
 
 
 def table(found: Sequence[tuple[np.ndarray, np.ndarray]], names: Sequence[str]) -> pa.Table:
-    """`target` int64 and one float32 column a name, by target.  found: (place [N], values [C, N]) of each pass through the model."""
-    place_N = np.concatenate([place for place, _ in found]) if found else np.zeros(0, np.int64)
-    values_CN = np.concatenate([values for _, values in found], 1) if found else np.zeros((len(names), 0), np.float32)
+    """`target` int64 and one float32 column a name, by target.  found: (place [N], values [C, N]) of each pass, one at least."""
+    place_N, values_CN = np.concatenate([place for place, _ in found]), np.concatenate([values for _, values in found], 1)
     order = np.argsort(place_N, kind="stable")
     columns = {name: pa.array(values_N[order].astype(np.float32)) for name, values_N in zip(names, values_CN, strict=True)}
     return pa.table({"target": pa.array(place_N[order]), **columns})

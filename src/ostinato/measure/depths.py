@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ostinato.measure.columns import table
 from ostinato.measure.context import Context, Taken
-from ostinato.measure.readings import pieces, stream
+from ostinato.measure.readings import pieces, scores, stream
 from ostinato.measure.subject import Ours
 from ostinato.measure.windows import Windows, over_windows
 from ostinato.model.depth import at_passes
@@ -50,7 +50,7 @@ def compare(subjects: list[Ours], streams: list[Tensor], wanted_N: Tensor) -> tu
     for part in pieces(subjects[0], wanted_N):
         before_NV: Tensor | None = None
         for place, (subject, x_ND) in enumerate(zip(subjects, streams, strict=True)):
-            scores_NV = subject.readout(x_ND[None, part])[0]
+            scores_NV = scores(subject, x_ND[part])
             logs_NV = torch.log_softmax(scores_NV, -1)
             nats_RN[place, part] = softmax(scores_NV, wanted_N[part, None], None, False)[0].float().cpu().numpy()
             if before_NV is not None:

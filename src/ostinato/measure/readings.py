@@ -37,8 +37,18 @@ def streams(subject: Subject, windows: Windows, see: Watch) -> None:
 
 def nats(subject: Subject, x_ND: Tensor, wanted_N: Tensor) -> np.ndarray:
     """Of every target, float32 [N], reckoned as in training."""
-    found = [softmax(subject.readout(x_ND[None, part])[0], wanted_N[part, None], None, False)[0] for part in pieces(subject, x_ND)]
-    return torch.cat(found).float().cpu().numpy() if found else np.zeros(0, np.float32)
+    found = [softmax(scores(subject, x_ND[part]), wanted_N[part, None], None, False)[0] for part in pieces(subject, x_ND)]
+    return torch.cat(found).float().cpu().numpy()
+
+
+def scores(subject: Subject, x_ND: Tensor) -> Tensor:
+    """Logits [N, V] of the stream, float32 or better."""
+    return exact(subject.readout(x_ND[None])[0])
+
+
+def exact(x: Tensor) -> Tensor:
+    """In float32 or better."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def pieces(subject: Subject, x_ND: Tensor) -> Iterator[slice]:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ostinato.measure.context import Context, Progress, Taken
-from ostinato.measure.readings import streams
+from ostinato.measure.readings import exact, streams
 from ostinato.measure.subject import Label, Ours, Subject
 from ostinato.measure.windows import Windows, over_windows
 from ostinato.model.depth import at_passes
@@ -141,7 +141,7 @@ def _tally(subject: Subject, context: Context) -> Tally:
 
     def read(windows: Windows) -> None:
         states: list[Tensor] = []
-        streams(subject, windows, lambda _, x_ND: states.append(x_ND))
+        streams(subject, windows, lambda _, x_ND: states.append(exact(x_ND)))
         if not tallies:
             tallies.append(Tally(subject.labels, states[0].shape[-1], states[0].device))
         tallies[0].add(states)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ostinato.data import Targets, document_ids
+from ostinato.errors import DataError
 from ostinato.measure.context import Context
 from ostinato.measure.halving import halving
 
@@ -46,7 +47,7 @@ def some(targets: Targets, most: int) -> Targets:
             taken += int(counts[window])
     chosen.sort()
     spans = [slice(targets.offsets[window], targets.offsets[window + 1]) for window in chosen]
-    flat, which = (np.concatenate([array[span] for span in spans]) if spans else array[:0] for array in (targets.flat, targets.flat_target))
+    flat, which = (np.concatenate([array[:0], *(array[span] for span in spans)]) for array in (targets.flat, targets.flat_target))
     offsets = np.cumsum([0, *(span.stop - span.start for span in spans)], dtype=np.int64)
     return replace(targets, flat=flat, flat_target=which, offsets=offsets)
 
@@ -56,11 +57,14 @@ def over_windows(work: Callable[[Windows], Found], context: Context, device: tor
 
     share: one of so many of the targets that the context asks for.
     A pass has at most `context.batch` inputs (one window at least), and fewer where memory runs out.
-    Raises TrainingError when one window does not fit into memory.
+    Raises DataError without targets, TrainingError when one window does not fit into memory.
     """
     targets = some(context.targets, context.measure.targets // share)
     found: list[Found] = []
     done, every, fits = 0, int(np.count_nonzero(targets.flat_target >= 0)), context.batch
+    if not every:
+        raise DataError(f"the {targets.part} part has no targets", "a measure is taken on one target at least",
+                        "give more text, or a larger share of it to validation")  # fmt: skip
     for window_BT, where_BT in targets.batches(context.batch):
         first, inputs = 0, where_BT.shape[1]
         while first < len(where_BT):
