@@ -1,4 +1,4 @@
-"""README.md of an export: what was trained, how it runs, what it cost, what it was measured to do, and how to load it; only what the store says."""
+"""README.md of an export: what was trained, how it runs, what it cost and reaches, and how to load it; only what the store says."""
 
 from __future__ import annotations
 
