@@ -21,7 +21,8 @@ def test_what_is_written_is_read(folder):
     found = folder.measure("lens")
     assert (found.name, found.tokens, found.settings, found.about) == ("lens", 300, {"targets": 10}, {"labels": ["1", "2"]})
     assert found.table().equals(TABLE)
-    assert folder.measure("heads") is None and folder.measure("lens", 200) is None and folder.measure("lens", settings={"targets": 9}) is None
+    assert folder.measure("heads") is None and folder.measure("lens", 200) is None
+    assert folder.measure("lens", settings={"targets": 9}) is None
 
 
 def test_settings_stand_beside_each_other_and_the_newest_point_is_taken(folder):

@@ -44,7 +44,8 @@ def measure_key(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def write_measure(folder: Path, name: str, settings: dict[str, Any], tokens: int, table: pa.Table, about: dict[str, Any] | None = None) -> Path:
+def write_measure(folder: Path, name: str, settings: dict[str, Any], tokens: int, table: pa.Table,
+                  about: dict[str, Any] | None = None) -> Path:  # fmt: skip
     """Store a measurement of the run in `folder`, in place of one of the same settings. Raises StoreError for a table without rows."""
     if not table.num_rows:
         raise StoreError(f"the measure {name} found nothing at {tokens:,} tokens", "a stored measure has one row at least",
