@@ -7,7 +7,7 @@ import pytest
 from ostinato.data.targets import targets
 from ostinato.errors import StoreError, TrainingError
 from ostinato.measure import all as registry
-from ostinato.measure.context import Context
+from ostinato.measure.context import Context, Unfit
 from ostinato.measure.load import device_of
 from ostinato.measure.subject import Ours
 from ostinato.measure.taking import measure_run, take_all
@@ -50,12 +50,14 @@ def test_a_failure_is_named_and_the_others_go_on(folder, decoder, small_text, mo
             raise ZeroDivisionError("a mistake of ours")
         if name == "heads":
             raise TrainingError("no memory", "a rule", "a fix")
+        if name == "depths":
+            raise Unfit("nothing of the kind", "a rule", "a fix")
         return genuine(subject, name, context)
 
     monkeypatch.setattr("ostinato.measure.taking.take", take)
-    heard, names = [], ["lens", "skips", "heads", "states"]
+    heard, names = [], ["lens", "skips", "heads", "depths", "states"]
     took = take_all(Ours(decoder), names, context_of(small_text), folder, 7, KEY, lambda *said: heard.append(said))
-    assert [(one.measure, one.state) for one in took] == [("lens", "taken"), ("skips", "failed"), ("heads", "failed"), ("states", "taken")]
+    assert [one.state for one in took] == ["taken", "failed", "failed", "left out", "taken"] and took[3].why == "nothing of the kind"
     assert took[1].why == "ZeroDivisionError: a mistake of ours" and took[2].why.startswith("no memory")
     assert [one.name for one in folder.measures()] == ["lens", "states"] and folder.measure("lens").tokens == 7
     shares = [share for _, share in heard]

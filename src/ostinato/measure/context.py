@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ostinato.errors import OstinatoError
 from ostinato.study.records import Arm, Measure
 
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
     from ostinato.data import Targets
     from ostinato.data.vocabulary import Vocabulary
+
+class Unfit(OstinatoError):
+    """This model has nothing of what a measure looks at, or hides it: the measure is left out, and nothing has failed."""
+
 
 Progress = Callable[[int, int], None]
 

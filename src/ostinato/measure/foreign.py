@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ostinato.errors import OstinatoError
+from ostinato.measure.context import Unfit
 from ostinato.measure.subject import Label, Watch
 
 PROBE = 12
@@ -67,14 +68,14 @@ class Foreign:
         config = model.config.get_text_config()
         self.context: int | None = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
         self.parts: Parts | None = None
-        self.problem: OstinatoError | None = None
+        self.problem: Unfit | None = None
         with torch.no_grad():
             calls, logits_BTV = _watched(model, self._probe())
             self.vocab = logits_BTV.shape[-1]
             self._refuse_not_causal(logits_BTV)
             try:
                 self.parts = _found(model, calls, logits_BTV, name)
-            except OstinatoError as error:
+            except Unfit as error:
                 self.problem = error
         order = self.parts.order if self.parts else ()
         self.labels = tuple(Label(index, layer + 1, "both", order[: index + 1].count(layer)) for index, layer in enumerate(order))
@@ -173,28 +174,28 @@ def _watched(model: nn.Module, tokens_BT: Tensor) -> tuple[list[_Call], Tensor]:
 
 
 def _found(model: nn.Module, calls: list[_Call], logits_BTV: Tensor, name: str) -> Parts:
-    """What carries the stream. Raises OstinatoError when it is not found, or does not give these logits."""
+    """What carries the stream. Raises Unfit when it is not found, or does not give these logits."""
     config = model.config.get_text_config()
     head = model.get_output_embeddings()
     ends = [call for call in calls if call.module is head]
     if len(ends) != 1 or ends[0].given is None:
-        raise OstinatoError(f"{name} has no head that is called once", "a stream is read out by the model's own head", _FIX)
+        raise Unfit(f"{name} has no head that is called once", "a stream is read out by the model's own head", _FIX)
     holder, order = _layers(model, calls, ends[0].given.shape)
     if not order:
-        raise OstinatoError(f"the layers of {name} were not found", "layers stand in one list, and each takes the stream and gives it on",
-                            _FIX)  # fmt: skip
+        raise Unfit(f"the layers of {name} were not found", "layers stand in one list, and each takes the stream and gives it on",
+                    _FIX)  # fmt: skip
     last = next(call for call in reversed(calls) if call.module is holder[order[-1]])
     norm = None
     if not _same(last.made, ends[0].given):
         norms = [call for call in calls if _same(call.given, last.made) and _same(call.made, ends[0].given)]
         if not norms:
-            raise OstinatoError(f"the final norm of {name} was not found", "one module stands between the last layer and the head", _FIX)
+            raise Unfit(f"the final norm of {name} was not found", "one module stands between the last layer and the head", _FIX)
         norm = norms[-1].module
     scale = float(getattr(config, "logit_scale", None) or 1.0) / float(getattr(config, "logits_scaling", None) or 1.0)
     parts = Parts(holder, order, norm, head, getattr(config, "final_logit_softcapping", None), scale)
     off = float((_readout(parts, last.made) - logits_BTV).abs().max()) / max(1e-9, float(logits_BTV.abs().max()))
     if not off <= TOLERANCE:
-        raise OstinatoError(f"the final norm and head of {name} give logits that are off by {off:.2g} of the largest",
+        raise Unfit(f"the final norm and head of {name} give logits that are off by {off:.2g} of the largest",
                             "what reads the stream gives the model's own logits", _FIX)  # fmt: skip
     return parts
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ostinato.errors import OstinatoError
 from ostinato.measure.attention import Attended, See
+from ostinato.measure.context import Unfit
 from ostinato.measure.foreign import Foreign
 
 
@@ -44,9 +44,9 @@ def watch_foreign(subject: Foreign, tokens_BT: Tensor, see: See) -> None:
     if genuine is not None:
         _instead(ALL_ATTENTION_FUNCTIONS, name, look, lambda: subject.hidden(tokens_BT))
     if len(seen) != len(subject.labels):
-        raise OstinatoError(f"{subject.name} attends {len(seen)} times in {len(subject.labels)} applications by the function {name!r}",
-                            "heads are read where every layer calls one attention function of transformers",
-                            'load the model with attn_implementation="sdpa", or leave `heads` out')  # fmt: skip
+        raise Unfit(f"{subject.name} attends {len(seen)} times in {len(subject.labels)} applications by the function {name!r}",
+                    "heads are read where every layer calls one attention function of transformers",
+                    'load the model with attn_implementation="sdpa", or leave `heads` out')  # fmt: skip
 
 
 def _instead(table: Any, name: str, function: Callable, work: Callable[[], Any]) -> None:

@@ -31,7 +31,7 @@ from torch import Tensor
 from ostinato.errors import OstinatoError
 from ostinato.measure.attention import Attended, watch_attention
 from ostinato.measure.columns import labelled
-from ostinato.measure.context import Context, Taken
+from ostinato.measure.context import Context, Taken, Unfit
 from ostinato.measure.foreign import Foreign
 from ostinato.measure.foreign_attention import watch_foreign
 from ostinato.measure.subject import Ours
@@ -106,8 +106,8 @@ def take(subject: Ours | Foreign, context: Context) -> Taken:
     tallies = {"repeated": tally(subject, probe)}
     attends = tallies["repeated"].mass_HC.keys()
     if not attends:
-        raise OstinatoError(f"{subject.name} has no attention heads", "a head is scored by what it attends to; gdn layers have none",
-                            "leave `heads` out of what is measured")  # fmt: skip
+        raise Unfit(f"{subject.name} has no attention heads", "a head is scored by what it attends to; gdn layers have none",
+                    "leave `heads` out of what is measured")  # fmt: skip
     if context.targets:
         tallies["windows"] = Tally()
         for part in over_windows(partial(tally, subject), context, subject.device, "scoring heads"):
@@ -140,8 +140,8 @@ def repeated(subject: Ours | Foreign) -> Windows:
     allowed = np.delete(np.arange(subject.vocab), [] if bos is None else [bos])
     period = min(PERIOD, (context - 1) // 2 if context else PERIOD, len(allowed))
     if period < 2:
-        raise OstinatoError(f"a context of {context} and a vocabulary of {subject.vocab}", "the probe is BOS, and two tokens or more twice",
-                            "leave `heads` out of what is measured")  # fmt: skip
+        raise Unfit(f"a context of {context} and a vocabulary of {subject.vocab}", "the probe is BOS, and two tokens or more twice",
+                    "leave `heads` out of what is measured")  # fmt: skip
     draw = np.random.Generator(np.random.Philox(SEED))
     once = np.stack([draw.choice(allowed, period, replace=False) for _ in range(ROWS)])
     front = np.full((ROWS, 0 if bos is None else 1), bos or 0)

@@ -13,7 +13,7 @@ from ostinato.data import Prepared
 from ostinato.data.targets import targets
 from ostinato.errors import OstinatoError
 from ostinato.measure.all import keep, stored, take, tokens_of, why_not
-from ostinato.measure.context import Context
+from ostinato.measure.context import Context, Unfit
 from ostinato.measure.load import device_of, load_decoder, load_text, resolved
 from ostinato.measure.subject import Ours, Subject
 from ostinato.store import RunFolder, evaluation_key
@@ -54,17 +54,20 @@ def take_all(subject: Subject, names: Sequence[str], context: Context, folder: R
                 told(name, (before + size * done / max(1, count)) / whole)
 
         progress(0, 1)
-        began, why = time.monotonic(), ""
+        began, why, state = time.monotonic(), "", "failed"
         given = replace(context, progress=progress)
         try:
             keep(folder, name, take(subject, name, given), given, tokens, evaluation)
+        except Unfit as error:
+            why, state = error.what, "left out"
         except OstinatoError as error:
             log.error("%s: %s", name, why := str(error))
         except Exception as error:
             log.exception("%s: %s", name, why := f"{type(error).__name__}: {error}")
         else:
+            state = "taken"
             log.info("%s taken at %s tokens in %.1f s", name, f"{tokens:,}", time.monotonic() - began)
-        found.append(Took(name, "failed" if why else "taken", why, time.monotonic() - began))
+        found.append(Took(name, state, why, time.monotonic() - began))
         before += size
     return found
 

@@ -270,7 +270,7 @@ class Measure(Record):
     take: Annotated[tuple[MeasureName, ...], BeforeValidator(_measure_names)] = Field(
         MEASURE_NAMES, description="which, as [lens, heads], all or none; what a model has not, or what lacks its input, is left out"
     )
-    targets: Count = Field(16_384, ge=1, description="validation targets that they are taken on, about: whole windows")
+    targets: Count = Field(8_192, ge=1, description="validation targets that they are taken on, about: whole windows")
     pairs: str | None = Field(None, description="minimal pairs: blimp (on the hub), or a folder of JSONL files with pairs of sentences")
     gradients: Gradients = Gradients()
 
