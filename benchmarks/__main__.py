@@ -18,8 +18,8 @@ sys.path.insert(0, str(HERE))
 
 from harness import KEEP_MEMORY, Row, table  # noqa: E402
 
-NAMES = ["floor", "training", "study", "compiled", "delta", "muon", "checkpointing", "head",
-         "evaluation", "plan", "startup", "tokenizing", "classes", "pairs"]  # fmt: skip
+NAMES = ["floor", "training", "study", "compiled", "delta", "muon", "gradients", "checkpointing",
+         "head", "evaluation", "plan", "startup", "tokenizing", "classes", "pairs"]  # fmt: skip
 
 
 def main() -> int:

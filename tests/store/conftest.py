@@ -68,6 +68,8 @@ def filled(store, study, targets):
         folder.write_record({"study": "tiny", "arm": arm, "seed": 1}, {"ledger": {"tokens": 200, "params_total": 7}}, {"git": None})
         for step in (1, 2):
             folder.append_step({"step": step, "tokens": 100 * step, "loss": level, "lr": 0.1, "grad_norm": None, "seconds": 0.5})
+        folder.append_gradients({"step": 1, "tokens": 100, "targets": 8, "seconds": 0.1, "applications": [[1, "both", 1]],
+                                 "norms": {"embedding.weight": level}, "dots": {}, "loss": [], "growth": []})  # fmt: skip
         for part in ("validation", "held_out"):
             for tokens in (100, 200):
                 folder.write_losses(part, tokens, np.full(20, level - tokens / 1000, dtype=np.float32), targets)

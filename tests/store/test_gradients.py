@@ -8,6 +8,7 @@ from ostinato.errors import StoreError
 from ostinato.store import gradients as room
 from ostinato.store.gradients import COLUMNS
 from ostinato.store.runs import RunFolder
+from ostinato.store.store import Store
 
 
 def record(step):
@@ -106,3 +107,18 @@ def test_a_torn_last_line_is_left_out_and_a_torn_table_is_named(folder):
 
 def test_the_words_of_the_columns_are_those_of_the_table():
     assert room.gradients_table([record(1)]).column_names == list(COLUMNS)
+
+
+def test_they_can_be_asked_for(tmp_path):
+    store = Store(tmp_path).create()
+    for name, step in (("a" * 16, 1), ("b" * 16, 3)):
+        folder = store.run(name)
+        folder.write_record({"arm": name[0], "seed": 1}, {}, {})
+        folder.append_gradients(record(step))
+    store.run("a" * 16).finish_steps()  # one log is Parquet, the other still JSON lines
+    asked = "select arm, step, sum(value) from gradients where kind = 'dot' and application = other group by all order by arm"
+    assert store.query(asked).rows == [("a", 1, 13.25), ("b", 3, 13.25)]
+    assert store.query("select parameter, value from gradients where kind = 'norm' and value > 0.3 and step = 3").rows == [
+        ("embedding.weight", 0.5),
+        ("layers.1.attn.q.weight", 0.375),
+    ]

@@ -225,5 +225,6 @@ def _tables_of(measure: str) -> Callable[[duckdb.DuckDBPyConnection, Any, bool],
 
 
 _BUILDERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Any, bool], None]] = {
-    "runs": _runs, "steps": _log("steps", RunFolder.steps), "gradients": _log("gradients", RunFolder.gradients), "losses": _losses, "targets": _targets, "results": _results,
+    "runs": _runs, "steps": _log("steps", RunFolder.steps), "gradients": _log("gradients", RunFolder.gradients), "losses": _losses,
+    "targets": _targets, "results": _results,
     "measures": _measures, **{name: _tables_of(name) for name in ("pairs", "heads", "states")}}  # fmt: skip
