@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ostinato.lazy import given_when_asked
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 _VERBS = ("Study", "calibrate", "check", "corpora", "draw_schedule", "export_run", "find_run", "generate", "keys", "list_runs",
           "list_studies", "new", "open_store", "query", "take_measures")  # fmt: skip
 __all__ = [*_VERBS, "__version__"]
