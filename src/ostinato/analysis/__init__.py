@@ -7,6 +7,7 @@ from ostinato.analysis.curves import Crossing, GainPoint, Line, crossing, crossi
 from ostinato.analysis.documents import Documents, Grouping, documents_over_seeds, grouping, paired_documents, shared
 from ostinato.analysis.intervals import Interval, over_clusters, over_values
 from ostinato.analysis.members import TokenClass, named_classes
+from ostinato.analysis.minimal_pairs import PairedPairs, PairScores, compare_pairs, pair_scores
 from ostinato.analysis.paired import Paired, compare, paired, same_targets
 from ostinato.analysis.results import results_table
 from ostinato.analysis.seeds import OverSeeds, over_seeds, paired_over_seeds
@@ -15,8 +16,8 @@ from ostinato.analysis.words import BITS, NATS, NOT_ESTIMABLE, gain_in_words, ra
 
 __all__ = [
     "BITS", "NATS", "NOT_ESTIMABLE", "ArmClasses", "ArmResult", "ClassGain", "Crossing", "Documents", "GainPoint", "Grouping", "Interval",
-    "Line", "OverSeeds", "Paired", "RunResult", "Sums", "TokenClass", "class_gains", "compare", "compare_tables", "crossing",
-    "crossing_of", "documents_over_seeds", "gain_curve", "gain_in_words", "gains_by_class", "grouping", "mean_line", "mean_nats",
-    "named_classes", "over_clusters", "over_seeds", "over_values", "paired", "paired_documents", "paired_over_seeds", "range_in_words",
-    "results_table", "same_targets", "shared", "signed", "summary", "total",
+    "Line", "OverSeeds", "PairScores", "Paired", "PairedPairs", "RunResult", "Sums", "TokenClass", "class_gains", "compare",
+    "compare_pairs", "compare_tables", "crossing", "crossing_of", "documents_over_seeds", "gain_curve", "gain_in_words", "gains_by_class",
+    "grouping", "mean_line", "mean_nats", "named_classes", "over_clusters", "over_seeds", "over_values", "pair_scores", "paired",
+    "paired_documents", "paired_over_seeds", "range_in_words", "results_table", "same_targets", "shared", "signed", "summary", "total",
 ]  # fmt: skip
