@@ -24,10 +24,13 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
     looks = arm_looks(study, results)
     updates = [figures.Curve(one.arm, looks[one.arm], tuple((float(moved.application + 1), moved.update) for moved in one.applications))
                for one in found]  # fmt: skip
+    top = _top([y for line in updates for _, y in line.mean])
+    note = "Length of the update over the length of the stream before it."
+    note += f" Above {numbers.fixed(top, 2)}, as where a first application begins with a short stream, it is cut off." if top else ""
     drawn = (
-        Figure("How far each application moves the stream", "Length of the update over the length of the stream before it.", figures.curves(
+        Figure("How far each application moves the stream", note, figures.curves(
             "f-states", "Length of every update, relative to the stream", "The mean over positions.", updates, x_label="application",
-            y_label="length of the update, relative", top=_top([y for line in updates for _, y in line.mean]),
+            y_label="length of the update, relative", top=top,
         )),
         Figure("Whether a further pass still moves the state", "What a pass has changed of the state where it ends, relative to the state; "
                "beyond the passes trained where their number is free. 0 is a fixed point.", figures.curves(
