@@ -44,7 +44,7 @@ def test_the_area_of_a_square_is_the_score():
                       for place in ("2, head 2", "2, pass 2, head 0"))  # fmt: skip
     assert whole == 22.0 and quarter == 11.0
     assert "2, pass 2, head 0: induction 0.250 (evenly spread: 0.050)" in squares
-    assert svg.count('class="dot f0"') == 1 and "k &gt;= 8 is resolved after application 3" in svg
+    assert svg.count('class="dot f0"') == 1 and "k ≥ 8 is resolved after application 3" in svg
     ElementTree.fromstring(svg)
 
 

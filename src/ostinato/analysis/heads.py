@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostinato.analysis.applications import called
-from ostinato.analysis.lens import lenses
+from ostinato.analysis.lens import RESOLVED, lenses
 from ostinato.analysis.measured import newest
 from ostinato.analysis.members import named_classes
 from ostinato.store import Store
@@ -19,9 +19,7 @@ from ostinato.study.records import Study
 SCORES = ("induction", "previous", "duplicate")
 REPEATED, WINDOWS = "repeated", "windows"
 """The two texts: random tokens twice over, and the validation windows."""
-LONG = "k >= 8"
-MARGIN = 0.5
-"""Nats: a match is resolved where the lens is that near to the loss."""
+LONG = "k ≥ 8"
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def heads(study: Study, store: Store) -> list[Heads]:
             for arm, runs in newest(study, store, "heads") for seed, (_, measure) in runs.items()]  # fmt: skip
 
 
-def resolved(study: Study, store: Store, margin: float = MARGIN) -> dict[str, tuple[int, str]]:
+def resolved(study: Study, store: Store, margin: float = RESOLVED) -> dict[str, tuple[int, str]]:
     """By arm the application, and what it is called, from which on the lens stays within `margin` nats of the loss on targets of `LONG`.
 
     Arms without a lens, or without such targets, are not in it. Raises StoreError for a torn file.

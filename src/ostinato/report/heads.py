@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ostinato.analysis import ArmResult
-from ostinato.analysis.heads import LONG, MARGIN, REPEATED, SCORES, WINDOWS, Head, Heads, heads, resolved
+from ostinato.analysis.heads import LONG, REPEATED, SCORES, WINDOWS, Head, Heads, heads, resolved
+from ostinato.analysis.lens import RESOLVED
 from ostinato.report import numbers
 from ostinato.report.figures import WIDTH, short
 from ostinato.report.section import Figure, Section
@@ -72,7 +73,7 @@ def head_table(found: Sequence[Heads], resolves: Mapping[str, tuple[int, str]]) 
         Column("arm", number=False), Column("seed"),
         *(Column(label, f"{about}, mean over queries that see such a key; on repeated random tokens" if place < 3 else about)
           for place, (label, about) in enumerate(zip(labels, helps, strict=True))),
-        Column(f"{LONG} resolved", f"the application from which on the lens stays within {MARGIN} nats of the loss, seeds together",
+        Column(f"{LONG} resolved", f"the application from which on the lens stays within {RESOLVED} nats of the loss, seeds together",
                number=False),
     )  # fmt: skip
     rows = []
@@ -126,5 +127,5 @@ def _notes(found: Sequence[Heads], first: Sequence[Heads], resolves: Mapping[str
         notes.append(f"The first {MOST_MAPS} arms are drawn; the table has all.")
     if resolves:
         notes.append(f"Targets of {LONG} continue 8 tokens or more that stood earlier in the document. They are resolved from the "
-                     f"application on after which the lens stays within {MARGIN} nats of the loss.")  # fmt: skip
+                     f"application on after which the lens stays within {RESOLVED} nats of the loss.")  # fmt: skip
     return notes

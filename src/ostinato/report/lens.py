@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ostinato.analysis import ArmResult
 from ostinato.analysis.applications import called
-from ostinato.analysis.lens import CLASSES, Lens, lenses
+from ostinato.analysis.lens import CLASSES, RESOLVED, Lens, lenses
 from ostinato.analysis.measured import ALL
 from ostinato.report import figures, numbers
 from ostinato.report.looks import Look
@@ -108,5 +108,5 @@ def _lead(found: Sequence[Lens]) -> str:
         return said + "."
     place = one.resolves("k ≥ 8")
     return (f"{said}; on targets that continue a match of 8 tokens or more {numbers.fixed(long[one.first_pass + 1], 2)} and "
-            f"{numbers.fixed(long[-1], 2)}, and it is within 0.1 nats of the end from application {place + 1} of {len(one.labels)} on "
-            f"({called(one.labels[place])}).")  # fmt: skip
+            f"{numbers.fixed(long[-1], 2)}, and from application {place + 1} of {len(one.labels)} on ({called(one.labels[place])}) "
+            f"within {RESOLVED} nats of the end.")  # fmt: skip
