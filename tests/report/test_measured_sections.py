@@ -102,7 +102,7 @@ def test_the_lens_at_three_places(measured, study):
     assert cells(table, "twice")[0] == "2 (2 of 8)" and cells(table, "twice")[5] == "7.50 / 6.50 / 2.25"
     assert table.notes == ("Shares of the measured targets: new 25.0%, tok-repeat 25.0%, bigram-repeat 50.0%, k ≥ 8 25.0%.",)
     assert one.lead.startswith("After its first pass the head of twice would lose 4.06 nats a token, at the end it loses 2.25; on targets")
-    assert "6.50 and 2.25, and it is within 0.1 nats of the end from application 8 of 8 on (4, pass 2)." in one.lead
+    assert "6.50 and 2.25, and from application 8 of 8 on (4, pass 2) within 0.5 nats of the end." in one.lead
     assert len(one.figures) == 3 and "pass 1 of twice ends" in one.figures[0].svg and "twice: 3.7500 at 2" in one.figures[1].svg
 
 
