@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ostinato.analysis.minimal_pairs import McNemar, carries_half, compare_pairs, outcomes, pair_scores
@@ -92,6 +92,7 @@ def test_other_pairs_and_another_convention_are_refused():
     assert outcomes(table([1, -1], ("a", "b"), bos=False), "skip_first").tolist() == [0, 1]
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_mcnemar_is_the_exact_binomial_test(gained, lost):
     from scipy.stats import binomtest

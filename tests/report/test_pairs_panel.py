@@ -20,6 +20,12 @@ ACCURACY = {"plain": 0.7, "early": 0.55, "twice": 0.65, "deep": 0.4}
 FIELDS = {f"p{place}": ("syntax", "semantics", "syntax_semantics")[place % 3] for place in range(9)}
 
 
+@pytest.fixture
+def filled(store, study, fill_store):
+    """Every run with two measured points."""
+    return fill_store(store, study, points=2)
+
+
 def pairs_table(accuracy: float, seed: int, each: int = 60) -> pa.Table:
     """Nine paradigms; the same pairs are hard for every arm, so that a better one finds those of a worse one and more."""
     paradigm = np.repeat(list(FIELDS), each)
