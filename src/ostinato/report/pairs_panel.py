@@ -143,7 +143,7 @@ def pair_table(pairs: Sequence[ArmPairs]) -> Table:
     """A row an arm: both conventions, its fields, and what it finds that the arm it is compared with does not."""
     fields, first = list(pairs[0].scores["bos"].fields), pairs[0].scores["bos"]
     columns = (
-        Column("arm", number=False), Column("seeds", spare=2),
+        Column("arm", number=False),
         Column("all paradigms", "mean over paradigms of the pairs whose good sentence is likelier; one BOS in front, every token scored"),
         Column("first token skipped", "the same, without the log-probability of the first token", spare=1),
         *(Column(field.replace("_", " "), "over the pairs of the field", spare=3) for field in fields),
@@ -157,9 +157,8 @@ def pair_table(pairs: Sequence[ArmPairs]) -> Table:
     )  # fmt: skip
     rows = []
     for one in pairs:
-        bos, seeds = one.scores.get("bos"), numbers.NONE if one.elsewhere else f"{len(one.by_seed)}"
-        cells = [Cell(one.arm, one.arm, "trained elsewhere" if one.elsewhere else ""), Cell(seeds), _accuracy(one.macro),
-                 _accuracy(one.scores["skip_first"].macro)]  # fmt: skip
+        bos, whose = one.scores.get("bos"), "trained elsewhere" if one.elsewhere else numbers.several(len(one.by_seed), "seed")
+        cells = [Cell(one.arm, one.arm, whose), _accuracy(one.macro), _accuracy(one.scores["skip_first"].macro)]
         cells += [_accuracy(bos and bos.fields[field].accuracy) for field in fields]
         kind = "floor" if one.elsewhere else "" if one.against else "reference"
         rows.append(Row((*cells, *_against(one.against, one.compared)), kind))
