@@ -49,14 +49,14 @@ def test_the_section_says_shows_and_lists_them(logged, study):
     found = section(study, logged, results_table(study, logged))
     assert found.lead == (
         "In the second half of training, in twice the first use of a shared weight gives 87% of its gradient, and the cosine of first and "
-        "last is 0.00. On its way back through all applications a random vector grows by 16.00× in plain to 256.00× in twice."
+        "last is 0.00. On its way back to the first application a random vector grows by 8.00× in plain to 128.00× in twice."
     )
     assert len(found.figures) == 3 and all(one.svg.startswith("<svg") for one in found.figures)
     assert "twice" in found.figures[0].svg and "plain" not in found.figures[0].svg and "plain" in found.figures[2].svg
     by_arm, by_application = found.tables
     assert [[cell.text for cell in row.cells] for row in by_arm.rows] == [
-        ["plain", "6", "–", "–", "16.00×", "2.00×", "16.0000", "1.0000"],
-        ["twice", "6", "0.87 / 0.13", "0.000", "256.00×", "2.00×", "256.0000", "1.0000"],
+        ["plain", "6", "–", "–", "8.00×", "16.00×", "16.0000", "1.0000"],
+        ["twice", "6", "0.87 / 0.13", "0.000", "128.00×", "256.00×", "256.0000", "1.0000"],
     ]
     assert [[cell.text for cell in row.cells] for row in by_application.rows] == [
         ["twice", "1", "1", "1", "0.867", "128.0000", "128.00×"],
@@ -69,7 +69,7 @@ def test_arms_that_share_nothing_have_growth_alone(filled, study):
     folder.append_gradients(looked(arm_applications(study.arms[0].model), 1, 1024))
     found = section(study, filled, results_table(study, filled))
     assert [one.caption for one in found.figures] == ["Growth of gradients on their way back"] and len(found.tables) == 1
-    assert found.lead == "On its way back through all applications a random vector grows by 16.00× in plain."
+    assert found.lead == "On its way back to the first application a random vector grows by 8.00× in plain."
 
 
 def test_a_run_whose_memory_held_the_norms_alone_is_shown(filled, study):

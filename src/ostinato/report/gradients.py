@@ -44,8 +44,8 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
         Figure("Cosine between the gradients of the first use and of the last", "Above 0 both pull a weight the same way.",
                cosines(found, drawn)),
         Figure("Growth of gradients on their way back",
-               "How many times longer a random vector is when it has come back through all later applications; a straight line "
-               "is the same factor in each.", growth(found, drawn)),
+               "How many times longer a random vector is when it has come back through all later applications. The first application is "
+               "in the table alone: what it does depends on how long embeddings are.", growth(found, drawn)),
     ]  # fmt: skip
     tables = [arm_table(found), *([application_table(shared)] if shared else [])]
     notes = ("Shares are <G_a, G> / ‖G‖² over all weights that several applications share, of the first rows of a step; they add up to 1.",
@@ -74,12 +74,12 @@ def lead(found: Sequence[Gradients]) -> str:
     said = [f"in {one.arm.name} the first use of a shared weight gives {one.late.shares[0]:.0%} of its gradient"
             + (f", and the cosine of first and last is {numbers.fixed(_ends(one.late), 2)}" if _ends(one.late) is not None else "")
             for one in shared[:MOST_SAID]]  # fmt: skip
-    grown = [(one.arm.name, one.late.growth[0]) for one in found if one.late.growth]
+    grown = [(one.arm.name, one.late.growth[1]) for one in found if one.late.growth]
     sentences = [f"In the second half of training, {'; '.join(said)}."] if said else []
     if grown:
         least, most = min(grown, key=lambda pair: pair[1]), max(grown, key=lambda pair: pair[1])
         span = f"{numbers.times(least[1])} in {least[0]}" + (f" to {numbers.times(most[1])} in {most[0]}" if least != most else "")
-        sentences.append(f"On its way back through all applications a random vector grows by {span}.")
+        sentences.append(f"On its way back to the first application a random vector grows by {span}.")
     return " ".join(sentences) or "The norms of single parameters' gradients are in the store alone."
 
 
@@ -99,10 +99,10 @@ def cosines(found: Sequence[Gradients], drawn: Mapping[str, Look]) -> str:
 
 def growth(found: Sequence[Gradients], drawn: Mapping[str, Look]) -> str:
     """At the stream after each application, in powers of ten, one line an arm."""
-    lines = [Curve(one.arm.name, drawn[one.arm.name], tuple((float(at), math.log10(value)) for at, value in enumerate(one.late.growth)))
-             for one in found if one.late.growth and min(one.late.growth) > 0 and max(one.late.growth) < math.inf]  # fmt: skip
+    lines = [Curve(one.arm.name, drawn[one.arm.name], tuple((float(at), math.log10(value)) for at, value in enumerate(after, 1)))
+             for one in found if (after := one.late.growth[1:]) and min(after) > 0 and max(after) < math.inf]  # fmt: skip
     return curves("f-gradient-growth", "Growth of gradients on their way back", _described(lines), lines,
-                  x_label="applications before", y_label="log₁₀ of the growth", zero="unchanged")  # fmt: skip
+                  x_label="after application", y_label="log₁₀ of the growth", zero="unchanged")  # fmt: skip
 
 
 def _lines(found: Sequence[Gradients], drawn: Mapping[str, Look], value: Callable[[Looked], float | None]) -> list[Curve]:
@@ -132,8 +132,8 @@ def arm_table(found: Sequence[Gradients]) -> Table:
         Column("steps looked at", "over all seeds"),
         Column("share of each use", "of the gradient of shared weights, in the order of the schedule", number=False),
         Column("cosine", "of the gradients of the first use and the last"),
-        Column("growth", "‖vᵀJ‖ / ‖v‖ through all applications, v random"),
-        Column("most in one application", "the largest factor of a single application"),
+        Column("growth", "‖vᵀJ‖ / ‖v‖ back through all applications but the first, v random"),
+        Column("with the first", "the same through all: the first application's factor is that of the length of embeddings, too"),
         Column("gradient at the start", "of the summed nats at the stream before the first application, root mean square over targets"),
         Column("at the end", "the same after the last application"),
     )
@@ -143,18 +143,17 @@ def arm_table(found: Sequence[Gradients]) -> Table:
 def _arm_row(one: Gradients) -> Row:
     late = one.late
     shares = [numbers.fixed(share, 2) for share in late.shares[:MOST_USES]] + ["…"] * (len(late.shares) > MOST_USES)
-    factors = [before / after for before, after in zip(late.growth, late.growth[1:], strict=False) if after]
     ends = _ends(late)
 
     def cell(value: float | None, digits: int) -> Cell:
         return Cell(numbers.fixed(value, digits), value, "" if value is None else repr(value))
 
-    whole, most = late.growth[0] if late.growth else None, max(factors, default=None)
+    whole, after = late.growth[:2] or (None, None)
     start, end = (late.loss[0], late.loss[-1]) if late.loss else (None, None)
     return Row((
         Cell(one.arm.name, one.arm.name), Cell(str(steps := sum(map(len, one.runs))), steps),
         Cell(" / ".join(shares) or numbers.NONE, late.shares[0] if late.shares else None), cell(ends, 3),
-        Cell(numbers.times(whole), whole), Cell(numbers.times(most), most), cell(start, 4), cell(end, 4),
+        Cell(numbers.times(after), after), Cell(numbers.times(whole), whole), cell(start, 4), cell(end, 4),
     ))  # fmt: skip
 
 
