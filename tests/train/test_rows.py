@@ -21,12 +21,12 @@ from ostinato.train.rows import Rows, fitting, free_bytes, needed, remembered
 
 @contextlib.contextmanager
 def small_memory(most, after_rows=0, where="forward"):
-    """More rows at once than `most` do not fit, once `after_rows` have gone through; yields the sizes of all passes in training."""
+    """More rows at once than `most` do not fit, once `after_rows` have gone through; yields the sizes of all passes of training steps."""
     genuine, sizes, done = Decoder.losses, [], [0]
 
-    def losses(self, tokens_BT, *rest):
-        if not torch.is_grad_enabled():
-            return genuine(self, tokens_BT, *rest)
+    def losses(self, tokens_BT, *rest, **watched):
+        if watched or not torch.is_grad_enabled():
+            return genuine(self, tokens_BT, *rest, **watched)
         sizes.append(len(tokens_BT))
         if done[0] < after_rows or len(tokens_BT) <= most:
             done[0] += len(tokens_BT)
