@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
         from rich.text import Text
 
         narrow = Column("values", max_width=16), Column("default", max_width=14)
-        table = Table(Column("key", no_wrap=True), *narrow, Column("what it is", overflow="fold"), box=None)
+        table = Table(Column("key", overflow="fold"), *narrow, Column("what it is", overflow="fold"), box=None)
         for row in rows:
             table.add_row(*map(Text, row.values()))
         Console(highlight=False).print(table)
