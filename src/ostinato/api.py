@@ -274,11 +274,13 @@ def take_measures(
     store: Path | str | None = None,
     trust_remote_code: bool = False,
     console: Console | None = None,
+    passes: int | None = None,
 ) -> Measured:
     """Measure a run, every trained run of a study, or the model in a Hugging Face folder; what is stored already is found and kept.
 
     only: these measures, and anew.  pairs: minimal pairs, `blimp` or a folder.  targets: about how many (default: as the study says).
-    tokens: of the checkpoint (default: the newest).  study: whose validation documents a Hugging Face folder reads, in this `size`.
+    tokens: of the checkpoint (default: the newest).  passes: of the same weights with so many, where their number is free.
+    study: whose validation documents a Hugging Face folder reads, in this `size`.
     Raises StudyError for what cannot be asked, StoreError and DataError for what cannot be read; a measure that fails is in the rows.
     """
     from ostinato.launch.measuring import Measured, measure_folder, measure_study, measured_run
@@ -291,18 +293,21 @@ def take_measures(
     kind = _measurable(str(source))
     if study is not None and kind != "folder":
         raise StudyError(f"--study {study} for a {kind}", "it names the text for a model from a Hugging Face folder", "leave it out")
+    if passes is not None and passes < 1:
+        raise StudyError(f"--passes {passes}", "a model runs one pass at least", "give 1 or more")
     if kind == "run":
         folder = find_run(str(source), store)
         given = folder.given()
         name, own = f"{given.get('arm')}, seed {given.get('seed')}", folder.resolved().get("measure") or {}
         wanted = _wanted(own, wishes, names)
         ids = {"arm": given.get("arm"), "seed": given.get("seed"), "run": folder.name}
-        return Measured([ids | row for row in measured_run(folder, name, wanted, names, tokens, device, console)])
+        return Measured([ids | row for row in measured_run(folder, name, wanted, names, tokens, device, console, passes=passes)])
     if kind == "study":
         record = Study.load(source, size).record
-        return measure_study(record, place, _wanted(record.measure.model_dump(), wishes, names), names, tokens, device, console)
-    if tokens is not None:
-        raise StudyError("--tokens for a model from a folder", "it has no checkpoints", "leave it out")
+        return measure_study(record, place, _wanted(record.measure.model_dump(), wishes, names), names, tokens, device, console, passes)
+    for option, value in (("--tokens", tokens), ("--passes", passes)):
+        if value is not None:
+            raise StudyError(f"{option} for a model from a folder", "it is of checkpoints and schedules of ours", "leave it out")
     record = Study.load(study, size).record if study is not None else None
     wanted = _wanted(record.measure.model_dump() if record else {}, wishes, names)
     return measure_folder(Path(source), place, wanted, record, names, device, trust_remote_code, console)

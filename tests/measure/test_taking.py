@@ -96,6 +96,43 @@ def test_another_checkpoint_is_asked_for_by_its_tokens(run, small_text):
         measure_run(run, tokens=7, device="cpu", prepared=small_text)
 
 
+def test_other_numbers_of_passes_stand_beside_the_model_as_trained(folder, small_arm, small_text):
+    """Their lens is that of the same weights arranged so; of a model whose number is not free nothing is taken."""
+    import torch
+
+    from ostinato.measure.losses import measure_losses
+    from ostinato.model import build
+    from ostinato.model.depth import at_passes
+
+    arm = small_arm({"schedule": "(1..2)x{r}", "passes": 2})
+    decoder = build(arm.model, small_text.vocab, 16, 1, bos=small_text.bos)
+    record = {"arm": arm.model_dump(mode="json"), "seed": 1, "data_fingerprint": small_text.fingerprint, "measure": {},
+              "evaluate": EVALUATE.model_dump(mode="json")}  # fmt: skip
+    folder.write_record({"arm": "small", "seed": 1}, record, {})
+    path = folder.checkpoints_path / "1280"
+    path.mkdir(parents=True)
+    save_weights(decoder, path / "weights.safetensors")
+    (path / "manifest.json").write_text("{}")
+
+    def states(passes, **more):
+        took = measure_run(folder, MEASURE, device="cpu", prepared=small_text, passes=passes, **more)
+        return {one.measure: one.state for one in took}
+
+    assert states(3) == {"lens": "taken", "states": "taken"} == states(None) and states(3) == {"lens": "stored", "states": "stored"}
+    assert states(3, only=("depths",)) == {"depths": "left out"}
+    assert [one.name for one in folder.measures()] == ["lens", "lens@3", "states", "states@3"]
+    table = folder.measure("lens@3").table()
+    assert "after_5" in table.column_names and "after_5" not in folder.measure("lens").table().column_names
+    losses = measure_losses(at_passes(decoder, 3), context_of(small_text).targets, 1024, False, small_text.bos)
+    ends = torch.from_numpy(table["after_5"].to_numpy().copy())
+    torch.testing.assert_close(ends, torch.from_numpy(losses[table["target"].to_numpy()]), rtol=0, atol=1e-5)
+
+
+def test_the_passes_of_a_plain_stack_are_not_free(run, small_text):
+    took = measure_run(run, device="cpu", prepared=small_text, passes=3)
+    assert {(one.state, one.why) for one in took} == {("left out", "the number of passes is not free in this model")}
+
+
 def test_devices():
     assert device_of("cpu").type == "cpu"
     with pytest.raises(TrainingError, match="auto, cpu, cuda"):

@@ -141,6 +141,9 @@ def test_losses_with_other_numbers_of_passes(measured, study):
     assert cells(numbers, "twice", "2 (trained)") == ["3.0000"] * 4 + ["0.0500"] and cells(numbers, "twice", "1")[-1] == "–"
     assert cells(exits, "twice", "0.1") == ["2.00 · 3.0000"] * 4 and cells(exits, "twice", "0.03") == ["3.00 · 3.1000"] * 4
     assert cells(exits, "twice", "0.001") == ["4.00 · 3.4000"] * 4
+    more = depths.depths_table(depths.depths(study, measured), {("twice", 3): 0.625})
+    assert cells(more, "twice", "3")[-1] == "62.5%" and cells(more, "twice", "1")[-1] == "–"
+    assert len(more.columns) == len(numbers.columns) + 1
     assert one.lead == "twice, trained with 2 passes, changes its loss by +0.4000 nats a token with 4 and by +0.5000 with one."
     assert "twice trained" in one.figures[0].svg and "twice: 3.1000 at 3" in one.figures[0].svg
 

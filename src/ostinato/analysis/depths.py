@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ostinato.analysis.measured import ALL, ClassSums, Columns, measured_sums
+from ostinato.analysis.measured import ALL, ClassSums, Columns, measured_sums, newest
+from ostinato.analysis.minimal_pairs import pair_scores
 from ostinato.errors import OstinatoError
 from ostinato.store import Store
 from ostinato.study.records import Study
@@ -87,6 +88,22 @@ def depths(study: Study, store: Store, classes: str | Iterable[str] = CLASSES, t
 
     return [Depths(one.arm, one.seeds, one.tokens, one.about["trained_passes"], tuple(thresholds), one.sums)
             for one in measured_sums(study, store, "depths", classes, with_rules)]  # fmt: skip
+
+
+def pairs_at(study: Study, store: Store, found: Sequence[Depths]) -> dict[tuple[str, int], float]:
+    """The macro mean accuracy on minimal pairs by (arm, passes), seeds together, where it was measured (`ostinato measure --passes`).
+
+    Raises StoreError for a torn file.
+    """
+    accuracy = {}
+    for passes in sorted({passes for one in found for passes in one.numbers}):
+        for name in ("pairs", f"pairs@{passes}"):
+            of = {one.arm: one for one in found if (one.trained == passes) is (name == "pairs")}
+            for arm, runs in newest(study, store, name):
+                if arm in of and passes in of[arm].numbers:
+                    scores = pair_scores([measure.table() for _, measure in runs.values()])
+                    accuracy |= {} if scores.macro is None else {(arm, passes): scores.macro}
+    return accuracy
 
 
 def _names(threshold: float) -> tuple[str, str]:

@@ -29,6 +29,9 @@ def register(app: typer.Typer) -> None:
             int | None, typer.Option("--targets", min=1, metavar="N", help="On about so many validation targets (default: the study's).")
         ] = None,
         tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="Which checkpoint (default: the newest).")] = None,
+        passes: Annotated[
+            int | None, typer.Option("--passes", metavar="N", help="The same weights with N passes, where their number is free.")
+        ] = None,
         device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
         study: Annotated[
             str | None, typer.Option("--study", metavar="STUDY", help="For a HF-FOLDER: score it on this study's validation documents.")
@@ -44,7 +47,7 @@ def register(app: typer.Typer) -> None:
         from ostinato import api
 
         measured = api.take_measures(source, only, pairs, targets, tokens, device, study, size, store, trust_remote_code,
-                               Console(stderr=as_json, highlight=False))  # fmt: skip
+                               Console(stderr=as_json, highlight=False), passes)  # fmt: skip
         if as_json:
             print_json({"measures": measured.rows, "models": [one.record() for one in measured.models]})
         else:

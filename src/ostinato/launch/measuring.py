@@ -86,10 +86,11 @@ class Measured:
 
 
 def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[str] | None = None, tokens: int | None = None,
-                  device: str = "auto", console: Console | None = None) -> Measured:  # fmt: skip
+                  device: str = "auto", console: Console | None = None, passes: int | None = None) -> Measured:  # fmt: skip
     """Take what the trained runs of a study lack of the measures in `measure`, or anew what `only` names, one run after the other.
 
-    tokens: of the checkpoints (default: the newest of each run).  Raises StoreError when no run is trained; DataError for the text.
+    tokens: of the checkpoints (default: the newest of each run).  passes: as in `measure_run`.
+    Raises StoreError when no run is trained; DataError for the text.
     A run whose checkpoint cannot be read is named, and the others go on.
     """
     display = Display(study, console)
@@ -105,7 +106,8 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
         if not job.folder.checkpoints():
             rows.append(job.ids() | {"measure": "", "state": "untrained", "why": "it has no checkpoint yet", "seconds": 0.0})
             continue
-        found = measured_run(job.folder, job.name, measure, only, tokens, device, console, evaluate=study.evaluate, prepared=job.prepared)
+        found = measured_run(job.folder, job.name, measure, only, tokens, device, console, evaluate=study.evaluate, prepared=job.prepared,
+                             passes=passes)  # fmt: skip
         rows += [job.ids() | row for row in found]
     return Measured(rows)
 

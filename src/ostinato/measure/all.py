@@ -78,9 +78,14 @@ def asked(names: Collection[str] | None) -> tuple[str, ...] | None:
     return tuple(name for name in MEASURE_NAMES if name in names) if names else None
 
 
-def why_not(name: str, measure: Measure, model: Model | None, text: bool = True) -> str | None:
-    """Why a measure cannot be taken, in words; None when it can.  model: of a run of ours.  text: whether there are targets."""
+def why_not(name: str, measure: Measure, model: Model | None, text: bool = True, passes: int | None = None) -> str | None:
+    """Why a measure cannot be taken, in words; None when it can.  model: of a run of ours.  text: whether there are targets.
+
+    passes: another number of them than trained.
+    """
     kind = MEASURES[name]
+    if passes is not None and (name == "depths" or not free_passes(model)):
+        return "it is of all numbers of passes" if name == "depths" else "the number of passes is not free in this model"
     if kind.ours and model is None:
         return "it is of models of this package"
     if model is not None and not kind.has(model):
@@ -90,10 +95,16 @@ def why_not(name: str, measure: Measure, model: Model | None, text: bool = True)
     return "no text is named" if kind.text and not text else None
 
 
-def stored(folder: RunFolder, name: str, measure: Measure, tokens: int, evaluation: str | None) -> bool:
+def kept_as(name: str, passes: int | None = None) -> str:
+    """The name that a measure is stored under.  passes: not as trained; nobody shall take it for a measure of the model as it is."""
+    return name if passes is None else f"{name}@{passes}"
+
+
+def stored(folder: RunFolder, name: str, measure: Measure, tokens: int, evaluation: str | None, passes: int | None = None) -> bool:
     """Whether this very measurement is there.  evaluation: `store.evaluation_key` of the windows that targets are in."""
     expected = _expected(name, measure, evaluation).items()
-    return any(one.tokens == tokens and expected <= (one.about | one.settings).items() for one in folder.measures(name))
+    there = folder.measures(kept_as(name, passes))
+    return any(one.tokens == tokens and expected <= (one.about | one.settings).items() for one in there)
 
 
 def lacking(folder: RunFolder, measure: Measure, model: Model, tokens: int, evaluation: str | None) -> tuple[str, ...]:
@@ -125,8 +136,9 @@ def take(subject: Subject, name: str, context: Context) -> Taken:
     return importlib.import_module(MEASURES[name].module).take(subject, context)
 
 
-def keep(folder: RunFolder, name: str, taken: Taken, context: Context, tokens: int, evaluation: str | None) -> None:
+def keep(folder: RunFolder, name: str, taken: Taken, context: Context, tokens: int, evaluation: str | None,
+         passes: int | None = None) -> None:  # fmt: skip
     """Store one measure, under what would make it another measurement: the targets and their number, and what its module says."""
     text = {"target_id": context.targets.id, "targets": context.measure.targets} if MEASURES[name].text and context.targets else {}
     about = taken.about | _expected(name, context.measure, evaluation)
-    folder.write_measure(name, text | taken.settings, tokens, taken.table, about)
+    folder.write_measure(kept_as(name, passes), text | taken.settings, tokens, taken.table, about)

@@ -16,6 +16,7 @@ from ostinato.measure.all import keep, stored, take, tokens_of, why_not
 from ostinato.measure.context import Context, Unfit
 from ostinato.measure.load import device_of, load_decoder, load_text, resolved
 from ostinato.measure.subject import Ours, Subject
+from ostinato.model.depth import at_passes
 from ostinato.store import RunFolder, evaluation_key
 from ostinato.study.records import MEASURE_NAMES, Arm, Evaluate, Measure
 
@@ -40,10 +41,11 @@ class Took:
 
 
 def take_all(subject: Subject, names: Sequence[str], context: Context, folder: RunFolder, tokens: int, evaluation: str | None,
-             told: Told | None = None) -> list[Took]:  # fmt: skip
+             told: Told | None = None, passes: int | None = None) -> list[Took]:  # fmt: skip
     """Take these measures and store them with the run in `folder`, as it is after `tokens` of training.
 
     evaluation: the key of the windows that the targets are in.  told: may raise to stop; what was taken before is stored.
+    passes: the subject's, where it is not as trained.
     """
     sizes = {name: tokens_of(name, context.measure, len(subject.labels)) for name in names}
     found, before, whole = [], 0.0, max(1.0, sum(sizes.values()))
@@ -57,7 +59,7 @@ def take_all(subject: Subject, names: Sequence[str], context: Context, folder: R
         began, why, state = time.monotonic(), "", "failed"
         given = replace(context, progress=progress)
         try:
-            keep(folder, name, take(subject, name, given), given, tokens, evaluation)
+            keep(folder, name, take(subject, name, given), given, tokens, evaluation, passes)
         except Unfit as error:
             why, state = error.what, "left out"
         except OstinatoError as error:
@@ -74,10 +76,11 @@ def take_all(subject: Subject, names: Sequence[str], context: Context, folder: R
 
 def measure_run(folder: RunFolder, measure: Measure | None = None, only: Sequence[str] | None = None, tokens: int | None = None,
                 device: str = "auto", told: Told | None = None, evaluate: Evaluate | None = None,
-                prepared: Prepared | None = None) -> list[Took]:  # fmt: skip
+                prepared: Prepared | None = None, passes: int | None = None) -> list[Took]:  # fmt: skip
     """Take what a run lacks of the measures in `measure`, or anew what `only` names.
 
     measure, evaluate, prepared: the study's (default: as the run was first trained for).  tokens: of the checkpoint (default: the newest).
+    passes: of the same weights with so many (model/depth.py); kept beside those of the model as trained.
     Raises StoreError without one, and for a run that another process works on; DataError for its text; TrainingError for the device.
     """
     content = resolved(folder)
@@ -88,16 +91,18 @@ def measure_run(folder: RunFolder, measure: Measure | None = None, only: Sequenc
     names = [name for name in MEASURE_NAMES if name in (only or measure.take)]
     points = folder.checkpoints()
     tokens = max(points, default=None) if tokens is None else tokens
-    left_out = {name: why for name in names if (why := why_not(name, measure, arm.model))}
+    left_out = {name: why for name in names if (why := why_not(name, measure, arm.model, passes=passes))}
     due = [name for name in names if name not in left_out]
     if not only and tokens is not None:
-        due = [name for name in due if not stored(folder, name, measure, tokens, evaluation)]
+        due = [name for name in due if not stored(folder, name, measure, tokens, evaluation, passes)]
     took = {name: Took(name, "left out", left_out[name]) if name in left_out else Took(name, "stored") for name in names}
     if due:
         with folder.lock(holder=f"process {os.getpid()} of `ostinato measure`"):
             prepared = prepared or load_text(folder)
             decoder = load_decoder(folder, prepared, tokens, device_of(device))
+            decoder = decoder if passes is None else at_passes(decoder, passes)
             given = Context(measure, targets(prepared, "validation", evaluate, context), arm.data.document_mask, evaluate.batch,
                             prepared.vocabulary, arm)  # fmt: skip
-            took |= {one.measure: one for one in take_all(Ours(decoder, arm.name), due, given, folder, tokens, evaluation, told)}
+            took |= {one.measure: one for one in
+                     take_all(Ours(decoder, arm.name), due, given, folder, tokens, evaluation, told, passes)}  # fmt: skip
     return [took[name] for name in names]

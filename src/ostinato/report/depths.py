@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ostinato.analysis import ArmResult
-from ostinato.analysis.depths import CLASSES, Depths, depths
+from ostinato.analysis.depths import CLASSES, Depths, depths, pairs_at
 from ostinato.analysis.measured import ALL
 from ostinato.report import figures, numbers
 from ostinato.report.panels import arm_looks
@@ -36,24 +36,26 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
             x_label="passes a token, on average", y_label="nats a token",
         )),
     )  # fmt: skip
-    tables = (depths_table(found), exits_table(found))
+    tables = (depths_table(found, pairs_at(study, store, found)), exits_table(found))
     return Section("depths", "More and fewer passes at test time", _lead(found), tuple(figure for figure in drawn if figure.svg), tables)
 
 
-def depths_table(found: Sequence[Depths]) -> Table:
-    """A row an arm and number of passes: the loss by class, and how far the output moved with the last pass."""
+def depths_table(found: Sequence[Depths], pairs: Mapping[tuple[str, int], float] | None = None) -> Table:
+    """A row an arm and number of passes: the loss by class, how far the output moved with the last pass, and what of `pairs` there is."""
     classes = _classes(found)
     columns = (Column("arm", number=False), Column("passes"), *(Column(class_, _help("nats a target", class_)) for class_ in classes),
-               Column("moved", "mean KL divergence from the output of one pass less, in nats"))  # fmt: skip
+               Column("moved", "mean KL divergence from the output of one pass less, in nats"),
+               *([Column("pairs", "mean over paradigms: the share of pairs with the good sentence likelier")] if pairs else ()))  # fmt: skip
     rows = []
     for one in found:
         for place, passes in enumerate(one.numbers):
             losses = [one.curve(class_)[place] if class_ in one.sums.classes and one.curve(class_) else None for class_ in classes]
             moved = one.moved(passes) if passes > 1 else None
-            trained = passes == one.trained
+            trained, right = passes == one.trained, (pairs or {}).get((one.arm, passes))
             rows.append(Row((
                 Cell(one.arm, one.arm), Cell(f"{passes}{' (trained)' if trained else ''}", passes, tone="strong" if trained else ""),
                 *(Cell(numbers.fixed(nats), nats) for nats in losses), Cell(numbers.fixed(moved), moved),
+                *([Cell(numbers.NONE if right is None else f"{right:.1%}", right)] if pairs else ()),
             )))  # fmt: skip
     return Table("depths-table", "Loss with other numbers of passes", columns, tuple(rows))
 
