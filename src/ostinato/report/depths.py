@@ -45,7 +45,7 @@ def depths_table(found: Sequence[Depths], pairs: Mapping[tuple[str, int], float]
     classes = _classes(found)
     columns = (Column("arm", number=False), Column("passes"), *(Column(class_, _help("nats a target", class_)) for class_ in classes),
                Column("moved", "mean KL divergence from the output of one pass less, in nats"),
-               *([Column("pairs", "mean over paradigms: the share of pairs with the good sentence likelier")] if pairs else ()))  # fmt: skip
+               *([Column("pairs", "mean over paradigms: share of pairs with the good sentence likelier")] if pairs else ()))  # fmt: skip
     rows = []
     for one in found:
         for place, passes in enumerate(one.numbers):
