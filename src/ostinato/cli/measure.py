@@ -60,11 +60,12 @@ def _show(rows: list[dict[str, Any]], models: list[Any], console: Any) -> None:
     """One line a run, and one for each measure that has something to say."""
     from rich.text import Text
 
-    from ostinato.report.numbers import listed
+    from ostinato.report.numbers import listed, several
 
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        runs.setdefault(row["run"], []).append(row)
+        if row["state"] != "untrained":
+            runs.setdefault(row["run"], []).append(row)
     for found in runs.values():
         first = found[0]
         by_state = {state: [row["measure"] for row in found if row["state"] == state and row["measure"]]
@@ -73,8 +74,10 @@ def _show(rows: list[dict[str, Any]], models: list[Any], console: Any) -> None:
         name = first["arm"] if first["seed"] is None else f"{first['arm']}, seed {first['seed']}"
         console.print(Text(f"{name} ({first['run']}): {said}" if said else f"{name} ({first['run']})"), soft_wrap=True)
         for row in found:
-            if row["state"] in ("failed", "untrained"):
+            if row["state"] == "failed":
                 console.print(Text(f"  {' '.join(filter(None, (row['measure'], row['state'])))}: {row['why']}"), soft_wrap=True)
+    if untrained := [row for row in rows if row["state"] == "untrained"]:
+        console.print(Text(f"{several(len(untrained), 'run')} without a checkpoint: not measured"), soft_wrap=True)
     for one in models:
         rate = "not estimable" if one.bits_per_byte is None else f"{one.bits_per_byte:.4f}"
         compared = one.pairing.words if one.pairing else one.problem
