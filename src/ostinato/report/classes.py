@@ -62,7 +62,9 @@ def _notes(split: Sequence[ArmClasses]) -> tuple[str, ...]:
         "Classes follow from the text alone. k is the length of the longest match in the document that ends with the target, whether the "
         "window shows it or not. Intervals are over documents, on losses averaged over seeds."
     )
-    return (*notes, *(f"{one.arm} is not split: {one.problem}." for one in split if one.problem))
+    unmeasured = [one.arm for one in split if one.problem == f"{one.arm} is not measured yet"]
+    others = [f"{one.arm} is not split: {one.problem}." for one in split if one.problem and one.arm not in unmeasured]
+    return (*notes, *others, *([f"Not measured yet: {', '.join(unmeasured)}."] if unmeasured else []))
 
 
 def _lead(found: Sequence[ArmClasses]) -> str:
