@@ -121,7 +121,7 @@ def test_nothing_measured_and_a_gain_of_nothing(store, study, fill_store, make_t
     store.write_classes(targets.id, "d" * 64, TokenClasses(match, match, ones, ones, ones))
     made = section(study, store, results_table(study, store))
     assert "Of what deep loses to plain" in made.lead and "twice gains about nothing over plain" in made.lead
-    assert any(note.startswith("early is not split: early is not measured yet") for note in made.notes)
+    assert any(note.startswith("Not measured yet: early") for note in made.notes)
     twice = made.tables[0].columns.index(next(column for column in made.tables[0].columns if column.label == "twice"))
     assert made.tables[0].rows[0].cells[twice + 1].tone == "muted"
     assert "classes-count" not in [table.name for table in made.tables], "all counts are 1: one band has every target"
