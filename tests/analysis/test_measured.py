@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ostinato.analysis import depths, lens, skips, states
 from ostinato.analysis.applications import called, first_of, pass_ends
 from ostinato.analysis.depths import exit_rule
-from ostinato.analysis.measured import ALL, class_sums
+from ostinato.analysis.measured import ALL, class_sums, newest, otherwise
 from ostinato.data.classes import TokenClasses
 from ostinato.errors import OstinatoError, StoreError, StudyError
 from ostinato.schedule import parse
@@ -56,6 +56,24 @@ def test_the_lens_by_class(written, study, store):
     assert found.after(None, "new") == pytest.approx(mean[0, 0], rel=1e-6)
     (rare,) = lens.lenses(study, store, "k = 32")
     assert rare.curve("k = 32") == () and rare.after(1, "k = 32") is None and rare.resolves("k = 32") is None
+
+
+def test_runs_are_read_on_the_same_targets(written, study, store):
+    """One run measured anew on fewer targets stands in nobody's place: it is named where that is all it has."""
+    said = {"applications": labels("1..2", 2)}
+    columns = {name: [1.0, 2.0] for name in ("input", "after_0", "after_1")}
+    for arm, seed in (("plain", 1), ("plain", 2), ("twice", 1)):
+        written(arm, seed, "lens", {"target": [0, 1], **columns}, said)
+    folders, less = store.runs_of(study), {"target_id": "other", "targets": 4}
+    for arm, seed in (("plain", 1), ("twice", 2)):
+        folder = folders[arm, seed]
+        folder.write_measure("lens", less, 2048, pa.table({"target": [0], **{name: [9.0] for name in columns}}),
+                             {"evaluation": folder.evaluation, **said})  # fmt: skip
+    found = {one.arm: one for one in lens.lenses(study, store)}
+    assert found["plain"].seeds == (1, 2) and found["twice"].seeds == (1,) and found["plain"].curve(ALL) == (1.5, 1.5, 1.5)
+    assert otherwise(study, store, "lens") == ["twice, seed 2"]
+    asked = study.model_copy(update={"measure": study.measure.model_copy(update={"targets": 4})})
+    assert dict(newest(asked, store, "lens")).keys() <= {"plain", "twice"}
 
 
 def test_where_the_lens_comes_near_the_loss_and_stays(written, study, store):

@@ -38,7 +38,7 @@ class NoBos:
 
     def __init__(self, subject):
         self.inner, self.name, self.vocab, self.device, self.bos = subject, subject.name, subject.vocab, subject.device, None
-        self.losses = subject.losses
+        self.losses, self.context = subject.losses, subject.context
 
 
 def one_at_a_time(decoder, ids: list[int], bos: int | None) -> tuple[float, float]:
@@ -106,6 +106,15 @@ def test_progress_ends_at_all_tokens(decoder, small_text):
     assert seen == sorted(seen) and len(seen) > 2 and seen[-1][0] == seen[-1][1] > 0
 
 
+def test_sentences_longer_than_learned_positions_are_named(decoder, small_text):
+    subject = NoBos(Ours(decoder))
+    subject.bos, subject.context = small_text.bos, 5
+    with pytest.raises(DataError, match=r"longer than the 5 positions of decoder(.|\n)*leave their pairs out"):
+        measure_pairs(subject, PAIRS, small_text.vocabulary.encode_all, 100)
+    subject.context = 10_000
+    assert measure_pairs(subject, PAIRS, small_text.vocabulary.encode_all, 100).num_rows == len(PAIRS.good)
+
+
 def test_a_tokenizer_of_another_model_is_refused(decoder, small_text):
     with pytest.raises(DataError, match=r"token 300, and decoder has a vocabulary of 300"):
         measure_pairs(Ours(decoder), PAIRS, lambda texts: [np.array([1, small_text.vocab])] * len(texts), 100)
@@ -144,7 +153,7 @@ class HuggingFace:
         self.model = transformers.AutoModelForCausalLM.from_pretrained(path).eval()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
         self.name, self.device = path.name, torch.device("cpu")
-        self.vocab, self.bos = self.model.config.vocab_size, self.tokenizer.bos_token_id
+        self.vocab, self.bos, self.context = self.model.config.vocab_size, self.tokenizer.bos_token_id, None
 
     def losses(self, tokens_BT, targets_BT):
         scores_NV = self.model(tokens_BT).logits.flatten(0, 1)

@@ -125,7 +125,7 @@ def test_arms_on_other_pairs_are_named_and_not_shown(filled, study):
     results = measured(filled, study, ("deep",), content="other")
     found = section(study, filled, results)
     assert [row.cells[0].text for row in found.tables[0].rows] == ["plain", "twice"]
-    assert found.notes[0] == "Measured on other pairs, and not shown: deep."
+    assert found.notes[0] == "Measured on other pairs, and not shown: deep, seed 1 and deep, seed 2."
 
 
 def test_runs_that_are_not_done_are_not_compared_with_those_that_are(store, study, fill_store):

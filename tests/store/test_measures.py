@@ -39,6 +39,10 @@ def test_bad_files_and_empty_tables(folder):
         folder.write_measure("lens", {}, 300, TABLE.slice(2))
     folder.write_measure("lens", {}, 300, TABLE)
     path = folder.measure("lens").path
-    path.write_bytes(path.read_bytes()[:40])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40])
+    assert folder.measures() == [] and folder.measure("lens") is None
+    assert [str(path) in torn for torn in folder.torn_measures()] == [True]
+    path.write_bytes(whole[:4] + bytes(60) + whole[64:])  # the footer is whole, the columns are not
     with pytest.raises(StoreError, match="ostinato measure"):
-        folder.measures()
+        folder.measure("lens").table()

@@ -69,21 +69,59 @@ def class_sums(columns: Mapping[str, np.ndarray], chosen: Mapping[str, np.ndarra
 
 
 def newest(study: Study, store: Store, name: str) -> Iterator[tuple[str, dict[int, tuple[RunFolder, Measure]]]]:
-    """Of every arm that has some, the measures of this name in its runs by seed: of the validation windows that the study evaluates, at the
-    furthest point that is measured, newest first. Raises StoreError for a torn file."""
-    folders = store.runs_of(study)
+    """Of every arm that has some, the measures of this name in its runs by seed: of the validation windows that the study evaluates, all on
+    as many targets or on the same pairs, at the furthest point that is measured.
+
+    On what: as the study asks; where no run was measured so, as most were, the newest of equals. `otherwise` names who was not.
+    """
+    taken = _taken(study, store, name)
+    wanted = _wanted(study, taken)
     for arm in study.arms:
         found = {}
         for seed in arm.seeds:
-            folder = folders.get((arm.name, seed))
-            if folder is None or not folder.exists():
-                continue
-            if mine := [one for one in folder.measures(name) if one.about.get("evaluation") in (None, folder.evaluation)]:
-                found[seed] = folder, mine[-1]
+            folder, mine = taken.get((arm.name, seed), (None, []))
+            if alike := [one for one in mine if _on(one) == wanted]:
+                found[seed] = folder, alike[-1]
         furthest = max((measure.tokens for _, measure in found.values()), default=0)
         kept = {seed: pair for seed, pair in found.items() if pair[1].tokens == furthest}
         if kept:
             yield arm.name, kept
+
+
+def otherwise(study: Study, store: Store, name: str) -> list[str]:
+    """The runs, as `arm, seed 1`, that were measured on other targets or pairs only than what `newest` gives."""
+    taken = _taken(study, store, name)
+    wanted = _wanted(study, taken)
+    return [f"{arm}, seed {seed}" for (arm, seed), (_, mine) in taken.items() if mine and all(_on(one) != wanted for one in mine)]
+
+
+def _taken(study: Study, store: Store, name: str) -> dict[tuple[str, int], tuple[RunFolder, list[Measure]]]:
+    """By arm and seed, in the order of the study."""
+    folders, found = store.runs_of(study), {}
+    for arm in study.arms:
+        for seed in arm.seeds:
+            folder = folders.get((arm.name, seed))
+            if folder is not None and folder.exists():
+                mine = [one for one in folder.measures(name) if one.about.get("evaluation") in (None, folder.evaluation)]
+                found[arm.name, seed] = folder, mine
+    return found
+
+
+def _on(measure: Measure) -> tuple[int | None, str | None]:
+    """What it was taken on: about how many targets, and which pairs."""
+    return measure.settings.get("targets"), measure.settings.get("content")
+
+
+def _wanted(study: Study, taken: Mapping[tuple[str, int], tuple[RunFolder, list[Measure]]]) -> tuple[int | None, str | None] | None:
+    every = [(key, one) for key, (_, mine) in taken.items() for one in mine]
+
+    def worth(on: tuple[int | None, str | None]) -> tuple[bool, int, str]:
+        these = [(key, one) for key, one in every if _on(one) == on]
+        asked = any((one.settings.get("targets"), one.about.get("pairs")) in
+                    ((study.measure.targets, None), (None, study.measure.pairs)) for _, one in these)  # fmt: skip
+        return asked, len({key for key, _ in these}), max(one.taken for _, one in these)
+
+    return max({_on(one) for _, one in every}, key=worth, default=None)
 
 
 def measured_sums(study: Study, store: Store, name: str, classes: str | Iterable[str],

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ostinato.analysis.measured import newest
+from ostinato.analysis.measured import newest, otherwise
 from ostinato.analysis.minimal_pairs import CONVENTIONS, Convention, PairedPairs, PairScores, compare_pairs, pair_scores
 from ostinato.analysis.ranks import Ranks, ranks
 from ostinato.analysis.results import ArmResult
@@ -66,27 +66,21 @@ class Disagreement:
 
 
 def pair_results(study: Study, store: Store, results: Sequence[ArmResult]) -> tuple[list[ArmPairs], list[str]]:
-    """Arms that have scored the same pairs, in the order of the study, and models of the store that have; arms that have scored others.
+    """Arms that have scored the same pairs, in the order of the study, and models of the store that have; runs that have scored others.
 
-    The pairs are those of the study's reference, else of the first arm that has some. An arm is compared at its end with the end of the
-    other, or at the same number of tokens. Raises StoreError when a stored file is torn.
+    An arm is compared at its end with the end of the other, or at the same number of tokens. Raises StoreError when a stored file is torn.
     """
-    measured = dict(newest(study, store, "pairs"))
-    if not measured:
-        return [], []
-    first = measured.get(study.reference) or next(iter(measured.values()))
-    content = next(iter(first.values()))[1].settings.get("content")
-    found, others = {}, []
-    for arm, seeds in measured.items():
-        alike = {seed: measure for seed, (_, measure) in seeds.items() if measure.settings.get("content") == content}
-        if not alike:
-            others.append(arm)
-            continue
-        one, tables = next(iter(alike.values())), {seed: measure.table() for seed, measure in alike.items()}
+    found, content = {}, None
+    for arm, seeds in newest(study, store, "pairs"):
+        tables = {seed: measure.table() for seed, (_, measure) in seeds.items()}
+        _, one = next(iter(seeds.values()))
+        content = one.settings.get("content")
         found[arm] = ArmPairs(arm, one.tokens, one.about.get("source", ""), tables, _scores(tables))
+    if not found:
+        return [], []
     by_name = {result.name: result for result in results}
     arms = [_compared(arm, found, by_name) for arm in found.values()]
-    return arms + _elsewhere(store, content, found.get(study.reference)), others
+    return arms + _elsewhere(store, content, found.get(study.reference)), otherwise(study, store, "pairs")
 
 
 def _scores(tables: Mapping[int, pa.Table]) -> dict[Convention, PairScores]:

@@ -61,6 +61,8 @@ def load_decoder(folder: RunFolder, prepared: Prepared, tokens: int | None = Non
         fix = f"move {folder.path} away and give `ostinato run` again: it is trained anew, to the same losses"
         if folder.status()["state"] != "done":
             fix = "give `ostinato run` again: it goes on until the end, which is kept"
+        if points:
+            fix = "name one of these, or none for the newest"
         raise StoreError(what, f"its checkpoints, in tokens: {found}", fix)
     content = resolved(folder)
     arm = Arm.model_validate(content["arm"])

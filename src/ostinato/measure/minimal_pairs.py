@@ -14,6 +14,7 @@ Shapes, as suffixes of names: S different sentences, B those of a pass, T inputs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -49,12 +50,13 @@ def measure_pairs(subject: Subject, pairs: MinimalPairs, encode: Encode, batch_t
 
     batch_tokens: of one forward pass at most (one sentence at least), on a CPU no more than CPU_TOKENS, halved where memory runs out; sums
     do not depend on it beyond 1e-6.
-    progress(done, all): tokens.  Raises DataError for ids that the model does not know, TrainingError where one sentence does not fit.
+    progress(done, all): tokens.  Raises DataError for ids that the model does not know and for sentences longer than it reads,
+    TrainingError where one sentence does not fit.
     """
     texts = list(dict.fromkeys((*pairs.good, *pairs.bad)))
     which, sentences = _different(encode(texts))
     place = dict(zip(texts, which, strict=True))
-    _check(sentences, subject)
+    _check(texts, which, sentences, subject)
     found_S2, lengths_S = _score(subject, sentences, batch_tokens, progress), np.array([len(ids) for ids in sentences])
     columns = {name: pa.array(getattr(pairs, name)).dictionary_encode() for name in ("paradigm", "field", "term")}
     columns |= {"pair": pa.array(pairs.pair, pa.int32()), "identical": pa.array(pairs.identical)}
@@ -74,11 +76,16 @@ def _different(encoded: Sequence[np.ndarray]) -> tuple[list[int], list[np.ndarra
     return which, [np.frombuffer(ids, np.int64) for ids in sentences]
 
 
-def _check(sentences: Sequence[np.ndarray], subject: Subject) -> None:
+def _check(texts: Sequence[str], which: Sequence[int], sentences: Sequence[np.ndarray], subject: Subject) -> None:
     highest = max((int(ids.max()) for ids in sentences if len(ids)), default=0)
     if highest >= subject.vocab:
         what = f"a sentence has token {highest:,}, and {subject.name} has a vocabulary of {subject.vocab:,}"
         raise DataError(what, "sentences are read with the tokenizer of the model", "name the tokenizer that it was trained with")
+    shown = int(subject.bos is not None)
+    long = [text for text, at in zip(texts, which, strict=True) if len(sentences[at]) + shown - 1 > (subject.context or math.inf)]
+    if long:
+        what = f"{len(long):,} sentences are longer than the {subject.context:,} positions of {subject.name}, one of them {long[0][:60]!r}…"
+        raise DataError(what, "a sentence is scored whole", "leave their pairs out of the folder; arms are compared on the same pairs")
 
 
 def _score(subject: Subject, sentences: Sequence[np.ndarray], batch_tokens: int, progress: Progress | None) -> np.ndarray:

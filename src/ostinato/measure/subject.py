@@ -36,12 +36,14 @@ class Label:
 
 
 class Subject(Protocol):
-    """A model that is measured.  bos: None where it has none.  document masks are given as documents_BT, the document of every position."""
+    """A model that is measured.  bos: None where it has none.  context: the most positions, None without a bound.
+    Document masks are given as documents_BT, the document of every position."""
 
     name: str
     labels: tuple[Label, ...]
     vocab: int
     bos: int | None
+    context: int | None
     device: torch.device
 
     def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
@@ -67,6 +69,7 @@ class Ours:
         self.decoder, self.name = decoder, name
         self.labels = tuple(Label(a.index, a.layer, a.part, a.pass_) for a in decoder.applications)
         self.vocab, self.bos, self.device = decoder.vocab, decoder.bos, decoder.embedding.weight.device
+        self.context = decoder.context if decoder.model.positions == "learned" else None
 
     def losses(self, tokens_BT: Tensor, targets_BT: Tensor, documents_BT: Tensor | None = None) -> Tensor:
         """As Subject has it."""

@@ -97,7 +97,7 @@ def page(study: Study, store: Store) -> str:
         many=len(study.arms) - 1 > COLOURS,
         sections=_sections(study, store, results),
         runs=table_html(run_table(results, folders)),
-        unfinished=_unfinished(results),
+        unfinished=_unfinished(results, folders),
         machines=machines(folders),
         texts=_texts(folders),
         command=_command(study),
@@ -181,8 +181,9 @@ def _corpus(corpus: str) -> str:
     return Path(corpus).name if Path(corpus).is_absolute() else corpus
 
 
-def _unfinished(results: Sequence[ArmResult]) -> list[str]:
-    found = []
+def _unfinished(results: Sequence[ArmResult], folders: Mapping[tuple[str, int], RunFolder]) -> list[str]:
+    found = [f"{arm}, seed {seed}: {torn}; `ostinato run` takes it again"
+             for (arm, seed), folder in folders.items() for torn in folder.torn_measures()]  # fmt: skip
     for result in results:
         for run in result.runs:
             if run.state not in ("done", "not asked"):

@@ -56,9 +56,22 @@ def write_measure(folder: Path, name: str, settings: dict[str, Any], tokens: int
 
 
 def measures(folder: Path, name: str | None = None) -> list[Measure]:
-    """Those of one name, or all; by name and tokens, of the same tokens the newest last. Raises StoreError for a torn file."""
-    found = []
-    for path in folder.glob(f"measures/{name or '*'}/*/*.parquet"):
-        footer = read_footer(path, _MEND)
-        found.append(Measure(footer["measure"], footer["tokens"], footer["settings"], footer["about"], footer["taken"], path))
+    """Those of one name, or all; by name and tokens, of the same tokens the newest last. A torn file is as one that is not there."""
+    found = [one for one in map(_read, folder.glob(f"measures/{name or '*'}/*/*.parquet")) if isinstance(one, Measure)]
     return sorted(found, key=lambda one: (one.name, one.tokens, one.taken, one.path.parent.name))
+
+
+def torn_measures(folder: Path) -> list[str]:
+    """What is wrong with every file that cannot be read."""
+    found = (_read(path) for path in sorted(folder.glob("measures/*/*/*.parquet")))
+    return [one for one in found if isinstance(one, str)]
+
+
+def _read(path: Path) -> Measure | str:
+    try:
+        footer = read_footer(path, _MEND)
+        return Measure(footer["measure"], footer["tokens"], footer["settings"], footer["about"], footer["taken"], path)
+    except StoreError as error:
+        return error.what
+    except KeyError as error:
+        return f"{path} cannot be read: its footer lacks {error}"

@@ -389,11 +389,15 @@ class RunFolder:
         measure_files.write_measure(self.path, name, settings, tokens, table, about)
 
     def measures(self, name: str | None = None) -> list[Measure]:
-        """The stored ones, in order of name and tokens. Raises StoreError for a torn file."""
+        """The stored ones, in order of name and tokens; a torn file is as one that is not there."""
         return measure_files.measures(self.path, name)
 
+    def torn_measures(self) -> list[str]:
+        """What is wrong with every file of a measure that cannot be read."""
+        return measure_files.torn_measures(self.path)
+
     def measure(self, name: str, tokens: int | None = None, settings: dict[str, Any] | None = None) -> Measure | None:
-        """The newest stored one of that name, where given of those tokens and settings; None without one. Raises as `measures`."""
+        """The newest stored one of that name, where given of those tokens and settings; None without one."""
         found = [one for one in self.measures(name) if tokens in (None, one.tokens) and settings in (None, one.settings)]
         return found[-1] if found else None
 
