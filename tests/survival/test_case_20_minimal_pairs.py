@@ -22,7 +22,7 @@ LOG = np.log([1e-9, 0.4, 0.2, 0.1, 0.2, 0.1])
 class Unigram:
     """A model to whom what came before is nothing, so that every sum can be written down: id 0 is BOS."""
 
-    name, vocab, bos, device, labels = "unigram", 6, 0, torch.device("cpu"), ()
+    name, vocab, bos, context, device, labels = "unigram", 6, 0, None, torch.device("cpu"), ()
 
     def losses(self, tokens_BT, targets_BT, documents_BT=None):
         return torch.where(targets_BT >= 0, -torch.from_numpy(LOG)[targets_BT.clamp_min(0)], 0.0)
