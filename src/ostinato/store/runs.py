@@ -34,6 +34,7 @@ from ostinato.store import measures as measure_files
 from ostinato.store import steps as step_files
 from ostinato.store.losses import LossTable
 from ostinato.store.measures import Measure
+from ostinato.store.sessions import SESSION, possible
 from ostinato.store.tables import now, read_json, torn, write_json
 from ostinato.study.points import PARTS
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from ostinato.data import Targets
 
 STATES = ("new", "running", "stopped", "failed", "done")
-SESSION = ("device", "threads", "compiled", "rows_at_once")
 
 _held: dict[tuple[int, str], tuple[int, int]] = {}  # (process, lock file) -> (thread that holds it, depth)
 
@@ -293,7 +293,7 @@ class RunFolder:
             content = read_json(path, mend)
         except FileNotFoundError:
             return self._session_of_checkpoints()
-        if wrong := [name for name, value in content.items() if name in SESSION and not _possible(name, value)]:
+        if wrong := [name for name, value in content.items() if name in SESSION and not possible(name, value)]:
             raise torn(path, f"{wrong[0]} is {content[wrong[0]]!r}", mend)
         return content
 
@@ -301,7 +301,7 @@ class RunFolder:
         for _, path in sorted(self.checkpoints().items(), reverse=True):
             with contextlib.suppress(StoreError):  # torn: training goes on from the one before, too
                 about = read_json(path / "manifest.json", "")
-                return {name: about[name] for name in SESSION if name in about and _possible(name, about[name])}
+                return {name: about[name] for name in SESSION if name in about and possible(name, about[name])}
         return {}
 
     def begun(self) -> dict[str, Any]:
@@ -400,20 +400,3 @@ class RunFolder:
         """The newest stored one of that name, where given of those tokens and settings; None without one."""
         found = [one for one in self.measures(name) if tokens in (None, one.tokens) and settings in (None, one.settings)]
         return found[-1] if found else None
-
-
-def _possible(name: str, value: Any) -> bool:
-    """Whether a session can have computed so.  rows_at_once: what `train.rows.Rows` records, or a checkpoint's number."""
-    if name in ("device", "compiled"):
-        return isinstance(value, str if name == "device" else bool)
-    if name == "threads" or not isinstance(value, dict):
-        return _count(value)
-    asked, places = value.get("asked", 0), value.get("at")
-    if not (asked is None or _count(asked)) or not isinstance(places, list) or not places:
-        return False
-    pairs = all(isinstance(place, list) and len(place) == 2 and _count(place[0], 0) and _count(place[1]) for place in places)
-    return pairs and places[0][0] == 0
-
-
-def _count(value: Any, least: int = 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
