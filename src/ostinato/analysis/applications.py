@@ -1,4 +1,4 @@
-"""Which application is meant, from what was stored of them: ends of passes, the first use of a layer, and how each is called."""
+"""Which application is meant, from what was stored of them: ends of passes, the first use of a layer, how each is called."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ def called(label: Mapping[str, Any]) -> str:
     """4; 4:attn; 4, pass 2."""
     part = "" if label["part"] == "both" else f":{label['part']}"
     return f"{label['layer']}{part}" + (f", pass {label['pass_']}" if label["pass_"] > 1 else "")
+
+
+def after(application: int) -> str:
+    """The column of the lens after this application."""
+    return f"after_{application}"
+
+
+def without(application: int) -> str:
+    """The column of the loss without this application."""
+    return f"without_{application}"
+
+
+def without_pass(number: int) -> str:
+    """The column of the loss without this pass."""
+    return f"without_pass_{number}"
 
 
 def pass_ends(labels: Labels) -> dict[int, int]:

@@ -18,7 +18,7 @@ import numpy as np
 from ostinato.analysis.against import Folders, losses_compared, other_tokens
 from ostinato.analysis.arms import ArmResult
 from ostinato.analysis.intervals import Interval, over_clusters
-from ostinato.analysis.members import TokenClass, named_classes
+from ostinato.analysis.members import ALL, TokenClass, named_classes
 from ostinato.analysis.paired import same_targets
 from ostinato.analysis.results import results_table
 from ostinato.data.classes import TokenClasses
@@ -26,8 +26,6 @@ from ostinato.errors import StoreError
 from ostinato.store import Store, TargetTable
 from ostinato.study.asked import asked_arms
 from ostinato.study.records import Study
-
-ALL = "all"
 
 
 @dataclass(frozen=True)

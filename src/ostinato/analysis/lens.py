@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ostinato.analysis.applications import Labels, first_of, pass_ends
+from ostinato.analysis.applications import Labels, after, first_of, pass_ends
 from ostinato.analysis.measured import ClassSums, measured_sums
 from ostinato.store import Store
 from ostinato.study.records import Study
@@ -29,7 +29,7 @@ class Lens:
 
     def after(self, application: int | None, class_: str) -> float | None:
         """Nats a target after this application, by its index; None: before the first. None without a target of the class."""
-        return self.sums.mean(INPUT if application is None else f"after_{application}", class_)
+        return self.sums.mean(INPUT if application is None else after(application), class_)
 
     def curve(self, class_: str) -> tuple[float, ...]:
         """Nats a target before the first application and after each; () without a target of the class."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ostinato.analysis.members import TokenClass, named_classes
+from ostinato.analysis.members import ALL, TokenClass, named_classes
 from ostinato.data.classes import TokenClasses
 from ostinato.errors import StoreError
 from ostinato.store import RunFolder, Store
@@ -19,8 +19,6 @@ from ostinato.store.measures import Measure
 from ostinato.study.records import Study
 
 Columns = dict[str, np.ndarray]
-ALL = "all"
-"""The class of every target; always the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,7 @@ class ArmSums:
 
 
 def members(asked: Iterable[TokenClass], known: TokenClasses | None, target_M: np.ndarray) -> dict[str, np.ndarray]:
-    """Which of the measured targets each class has: bool [M] by name, `all` first.  known: of all targets; None: only `all`."""
+    """Which of the measured targets each class has: bool [M] by name, ALL always first.  known: of all targets; None: only `all`."""
     found = {ALL: np.ones(len(target_M), bool)}
     return found | ({one.name: one.of(known)[target_M] for one in asked} if known is not None else {})
 
@@ -73,6 +71,7 @@ def newest(study: Study, store: Store, name: str) -> Iterator[tuple[str, dict[in
     as many targets or on the same pairs, at the furthest point that is measured.
 
     On what: as the study asks; where no run was measured so, as most were, the newest of equals. `otherwise` names who was not.
+    Seeds of an arm stand together where they were measured with the same settings.
     """
     taken = _taken(study, store, name)
     wanted = _wanted(study, taken)
@@ -83,9 +82,10 @@ def newest(study: Study, store: Store, name: str) -> Iterator[tuple[str, dict[in
             if alike := [one for one in mine if _on(one) == wanted]:
                 found[seed] = folder, alike[-1]
         furthest = max((measure.tokens for _, measure in found.values()), default=0)
-        kept = {seed: pair for seed, pair in found.items() if pair[1].tokens == furthest}
-        if kept:
-            yield arm.name, kept
+        ends = {seed: pair for seed, pair in found.items() if pair[1].tokens == furthest}
+        if ends:
+            _, first = next(iter(ends.values()))
+            yield arm.name, {seed: pair for seed, pair in ends.items() if pair[1].settings == first.settings}
 
 
 def otherwise(study: Study, store: Store, name: str) -> list[str]:
@@ -128,21 +128,20 @@ def measured_sums(study: Study, store: Store, name: str, classes: str | Iterable
                   derive: Callable[[Columns], Columns] = dict) -> list[ArmSums]:  # fmt: skip
     """A measure with one row a target, by token class (`members.named_classes`), of every arm that has it, in the order of the study.
 
-    Seeds are summed where they were measured on the same targets. Where the classes of the targets are not stored, `all` is the only class.
+    Where the classes of the targets are not stored, `all` is the only class.
     derive: from the stored columns, [M] each by name, those that are summed.
     Raises StudyError for an unknown class, StoreError for a torn file.
     """
     asked, found = named_classes(classes), []
     for arm, pairs in newest(study, store, name):
-        first = next(iter(pairs.values()))[1]
-        alike = {seed: pair for seed, pair in pairs.items() if pair[1].settings == first.settings}
+        _, first = next(iter(pairs.values()))
         whole: ClassSums | None = None
-        for folder, measure in alike.values():
+        for folder, measure in pairs.values():
             table = measure.table()
             columns = {column: table[column].to_numpy() for column in table.column_names}
             known = store.classes(measure.settings["target_id"], folder.resolved()["data_fingerprint"])
             chosen = members(asked, known, columns.pop("target"))
             sums = class_sums(derive(columns), chosen)
             whole = sums if whole is None else whole + sums
-        found.append(ArmSums(arm, tuple(alike), first.tokens, whole, first.about))
+        found.append(ArmSums(arm, tuple(pairs), first.tokens, whole, first.about))
     return found

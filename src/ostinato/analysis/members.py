@@ -25,6 +25,8 @@ from ostinato.data.classes import MATCHES, TokenClasses
 from ostinato.errors import StudyError
 from ostinato.study.numbers import count
 
+ALL = "all"
+"""The name of the class of every target."""
 _OPERATORS = {"=": "=", "==": "=", ">=": "≥", "≥": "≥", "<=": "≤", "≤": "≤", ">": ">", "<": "<"}
 _CONDITION = re.compile(r"(?P<family>[A-Za-z ]+?) ?(?P<operator>>=|<=|==|≥|≤|=|>|<) ?(?P<value>.+)")
 

@@ -15,6 +15,7 @@ from ostinato.store.losses import rates
 from ostinato.study.records import Study
 
 PART, TOKENS = "validation", 0
+"""Of the study, that they are scored on; of training, here."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ostinato.analysis.applications import Labels, called
+from ostinato.analysis.applications import Labels, called, without, without_pass
 from ostinato.analysis.measured import ALL, ClassSums, measured_sums
 from ostinato.store import Store
 from ostinato.study.records import Study
@@ -33,13 +33,13 @@ class Skips:
     @property
     def applications(self) -> dict[str, str]:
         """What is skipped alone: the column, and how the application is called."""
-        return {f"without_{label['index']}": called(label) for label in self.labels}
+        return {without(label["index"]): called(label) for label in self.labels}
 
     @property
     def passes(self) -> dict[str, str]:
         """Alike of whole passes; {} where there is one."""
         numbers = sorted({label["pass_"] for label in self.labels})
-        return {f"without_pass_{number}": f"pass {number}" for number in numbers} if len(numbers) > 1 else {}
+        return {without_pass(number): f"pass {number}" for number in numbers} if len(numbers) > 1 else {}
 
 
 def skips(study: Study, store: Store, classes: str | Iterable[str] = CLASSES) -> list[Skips]:

@@ -9,7 +9,8 @@ from ostinato.analysis.measured import newest
 from ostinato.store import Store
 from ostinato.study.records import Study
 
-MEANS = ("size", "update", "cosine", "change", "distance")
+SUMS = ("size", "update", "cosine", "change", "distance")
+"""What is summed over positions; `size`: the root mean square of the stream after the application."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,18 @@ def states(study: Study, store: Store) -> list[States]:
     """Of every arm that has been measured so, in the order of the study. Raises StoreError for a torn file."""
     found = []
     for arm, pairs in newest(study, store, "states"):
-        first = next(iter(pairs.values()))[1]
-        alike = {seed: measure for seed, (_, measure) in pairs.items() if measure.settings == first.settings}
-        rows = [measure.table().to_pylist() for measure in alike.values()]
+        _, first = next(iter(pairs.values()))
+        rows = [measure.table().to_pylist() for _, measure in pairs.values()]
         moved = [(each[0]["passes"], _mean(each)) for each in zip(*rows, strict=True)]
         trained = first.about["trained_passes"]
         applications, deeper = (tuple(one for passes, one in moved if (passes == trained) is own) for own in (True, False))
-        found.append(States(arm, tuple(alike), first.tokens, trained, applications, deeper))
+        found.append(States(arm, tuple(pairs), first.tokens, trained, applications, deeper))
     return found
 
 
 def _mean(rows: tuple[dict, ...]) -> Moved:
     """Of the same application in every seed."""
     first, positions = rows[0], sum(row["positions"] for row in rows)
-    means = {name: None if first[name] is None else sum(row[name] for row in rows) / positions for name in MEANS}
+    means = {name: None if first[name] is None else sum(row[name] for row in rows) / positions for name in SUMS}
     name = called({"layer": first["layer"], "part": first["part"], "pass_": first["pass"]})
     return Moved(first["application"], first["layer"], first["pass"], name, rank=sum(row["rank"] for row in rows) / len(rows), **means)

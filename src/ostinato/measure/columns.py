@@ -14,16 +14,6 @@ import pyarrow as pa
 from ostinato.measure.subject import Subject
 
 
-def after(application: int) -> str:
-    """The column of the lens after this application."""
-    return f"after_{application}"
-
-
-def without(application: int) -> str:
-    """The column of the loss without this application."""
-    return f"without_{application}"
-
-
 def table(found: Sequence[tuple[np.ndarray, np.ndarray]], names: Sequence[str]) -> pa.Table:
     """`target` int64 and one float32 column a name, by target.  found: (place [N], values [C, N]) of each pass, one at least."""
     place_N, values_CN = np.concatenate([place for place, _ in found]), np.concatenate([values for _, values in found], 1)

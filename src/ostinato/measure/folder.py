@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ostinato.analysis.models import PART, TOKENS
 from ostinato.data import Targets
 from ostinato.data.other_tokens import with_vocabulary
 from ostinato.data.prepare import prepare
@@ -28,7 +29,7 @@ from ostinato.measure.context import Context
 from ostinato.measure.foreign import Foreign
 from ostinato.measure.load import device_of
 from ostinato.measure.losses import measure_losses
-from ostinato.measure.taking import Told, Took, take_all
+from ostinato.measure.taking import Told, Took, sorted_out, take_all
 from ostinato.store import RunFolder, Store, environment, evaluation_key
 from ostinato.store.losses import rates
 from ostinato.study.bos import has_bos
@@ -38,8 +39,6 @@ from ostinato.study.tokenizer_files import read_tokenizer
 log = logging.getLogger("ostinato")
 
 _FILES = (".safetensors", ".bin", ".json", ".py", ".model", ".txt")
-TOKENS = 0
-"""That it was trained on here."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +133,8 @@ def measure_model(path: Path, store: Store, measure: Measure, study: Study | Non
         sums = score(model, wanted, folder, study.evaluate, told)
         context = Context(measure, wanted, batch=study.evaluate.batch, vocabulary=model.vocabulary)
     names = [name for name in MEASURE_NAMES if name in (only or measure.take)]
-    left_out = {name: why for name in names if (why := why_not(name, measure, None, study is not None))}
-    due = [name for name in names if name not in left_out and (only or not stored(folder, name, measure, TOKENS, evaluation))]
-    took = {name: Took(name, "left out", left_out[name]) if name in left_out else Took(name, "stored") for name in names}
+    took, due = sorted_out(names, lambda name: why_not(name, measure, None, study is not None),
+                           lambda name: not only and stored(folder, name, measure, TOKENS, evaluation))  # fmt: skip
     took |= {one.measure: one for one in take_all(subject, due, context, folder, TOKENS, evaluation, told)}
     return ModelMeasured(subject.name, folder, [took[name] for name in names], **sums)
 
@@ -157,8 +155,8 @@ def study_targets(model: Model, study: Study) -> tuple[Targets, str]:
     if subject.context is not None and context > subject.context:
         raise StudyError(f"windows of {context:,} tokens for {subject.name}", f"it has {subject.context:,} positions",
                          f"set evaluate: {{context: {subject.context}}} in the study, or less")  # fmt: skip
-    other = with_vocabulary(prepare(arm.data), "validation", model.vocabulary)
-    return targets(other, "validation", study.evaluate, context), evaluation_key(study.evaluate, arm.recipe.context)
+    other = with_vocabulary(prepare(arm.data), PART, model.vocabulary)
+    return targets(other, PART, study.evaluate, context), evaluation_key(study.evaluate, arm.recipe.context)
 
 
 def score(model: Model, wanted: Targets, folder: RunFolder, evaluate: Evaluate, told: Told | None = None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ostinato.analysis.heads import REPEATED, SCORES, WINDOWS
 from ostinato.errors import OstinatoError
 from ostinato.measure.attention import Attended, watch_attention
 from ostinato.measure.columns import labelled
@@ -38,7 +39,6 @@ from ostinato.measure.subject import Ours
 from ostinato.measure.windows import Windows, over_windows
 from ostinato.model.blocks import Span
 
-SCORES = ("induction", "previous", "duplicate")
 LARGEST_ERROR = 0.003
 """Of what the weights give, relative to the kernel's output."""
 PERIOD, ROWS, SEED = 64, 16, 0
@@ -103,15 +103,15 @@ def take(subject: Ours | Foreign, context: Context) -> Taken:
     Raises OstinatoError for a model without attention heads or too short a context, and for weights that are not the kernel's.
     """
     probe = repeated(subject)
-    tallies = {"repeated": tally(subject, probe)}
-    attends = tallies["repeated"].mass_HC.keys()
+    tallies = {REPEATED: tally(subject, probe)}
+    attends = tallies[REPEATED].mass_HC.keys()
     if not attends:
         raise Unfit(f"{subject.name} has no attention heads", "a head is scored by what it attends to; gdn layers have none",
                     "leave `heads` out of what is measured")  # fmt: skip
     if context.targets:
-        tallies["windows"] = Tally()
+        tallies[WINDOWS] = Tally()
         for part in over_windows(partial(tally, subject), context, subject.device, "scoring heads"):
-            tallies["windows"] += part
+            tallies[WINDOWS] += part
     error = max(one.error() for one in tallies.values())
     if not error <= LARGEST_ERROR:
         raise OstinatoError(f"the attention of {subject.name} computed again is off by {error:.2%}",

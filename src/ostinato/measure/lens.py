@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ostinato.measure.columns import after, labelled, table
+from ostinato.analysis.applications import after
+from ostinato.measure.columns import labelled, table
 from ostinato.measure.context import Context, Taken
 from ostinato.measure.readings import nats, streams
 from ostinato.measure.subject import Subject

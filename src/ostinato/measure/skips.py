@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ostinato.measure.columns import labelled, table, without
+from ostinato.analysis.applications import without, without_pass
+from ostinato.measure.columns import labelled, table
 from ostinato.measure.context import Context, Taken
 from ostinato.measure.readings import nats, stream
 from ostinato.measure.subject import Subject
@@ -26,7 +27,7 @@ def skipped(subject: Subject) -> dict[str, frozenset[int]]:
     found = {"whole": frozenset[int]()} | {without(label.index): frozenset({label.index}) for label in subject.labels}
     passes = sorted({label.pass_ for label in subject.labels})
     for pass_ in passes if len(passes) > 1 else ():
-        found[f"without_pass_{pass_}"] = frozenset(label.index for label in subject.labels if label.pass_ == pass_)
+        found[without_pass(pass_)] = frozenset(label.index for label in subject.labels if label.pass_ == pass_)
     return found
 
 

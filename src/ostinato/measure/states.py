@@ -24,6 +24,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ostinato.analysis.states import SUMS
 from ostinato.measure.context import Context, Progress, Taken
 from ostinato.measure.readings import exact, streams
 from ostinato.measure.subject import Label, Ours, Subject
@@ -34,8 +35,6 @@ from ostinato.study.passes import trained_passes
 TINY = 1e-300
 POSITIONS = 4096
 """Inputs at once, at most: the stream after every application is held."""
-SUMS = ("size", "update", "cosine", "change", "distance")
-"""`size`: the root mean square of the stream after the application."""
 
 
 def take(subject: Subject, context: Context) -> Taken:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ostinato.analysis.applications import called
 from ostinato.model.decoder import Decoder
 
 Watch = Callable[[int | None, Tensor], None]
@@ -28,7 +29,7 @@ class Label:
     pass_: int
 
     def __str__(self) -> str:
-        return f"{self.layer}{'' if self.part == 'both' else f':{self.part}'}" + (f", pass {self.pass_}" if self.pass_ > 1 else "")
+        return called(self.record())
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""

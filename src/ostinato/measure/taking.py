@@ -40,6 +40,14 @@ class Took:
         return asdict(self)
 
 
+def sorted_out(names: Sequence[str], why_left: Callable[[str], str | None],
+               there: Callable[[str], bool]) -> tuple[dict[str, Took], list[str]]:  # fmt: skip
+    """What becomes of measures that are not taken, and which are due.  why_left: why one cannot be taken.  there: whether it is stored."""
+    left = {name: why for name in names if (why := why_left(name))}
+    due = [name for name in names if name not in left and not there(name)]
+    return {name: Took(name, "left out", left[name]) if name in left else Took(name, "stored") for name in names}, due
+
+
 def take_all(subject: Subject, names: Sequence[str], context: Context, folder: RunFolder, tokens: int, evaluation: str | None,
              told: Told | None = None, passes: int | None = None) -> list[Took]:  # fmt: skip
     """Take these measures and store them with the run in `folder`, as it is after `tokens` of training.
@@ -91,11 +99,10 @@ def measure_run(folder: RunFolder, measure: Measure | None = None, only: Sequenc
     names = [name for name in MEASURE_NAMES if name in (only or measure.take)]
     points = folder.checkpoints()
     tokens = max(points, default=None) if tokens is None else tokens
-    left_out = {name: why for name in names if (why := why_not(name, measure, arm.model, passes=passes))}
-    due = [name for name in names if name not in left_out]
-    if not only and tokens is not None:
-        due = [name for name in due if not stored(folder, name, measure, tokens, evaluation, passes)]
-    took = {name: Took(name, "left out", left_out[name]) if name in left_out else Took(name, "stored") for name in names}
+    took, due = sorted_out(
+        names, lambda name: why_not(name, measure, arm.model, passes=passes),
+        lambda name: not only and tokens is not None and stored(folder, name, measure, tokens, evaluation, passes),
+    )  # fmt: skip
     if due:
         with folder.lock(holder=f"process {os.getpid()} of `ostinato measure`"):
             prepared = prepared or load_text(folder)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ostinato.analysis import ArmResult
 from ostinato.analysis.depths import CLASSES, Depths, depths, pairs_at
-from ostinato.analysis.measured import ALL
 from ostinato.report import figures, numbers
+from ostinato.report.class_words import classes_of, of_class
 from ostinato.report.panels import arm_looks
 from ostinato.report.section import Figure, Section
 from ostinato.report.tables import Cell, Column, Row, Table
@@ -42,8 +42,8 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
 
 def depths_table(found: Sequence[Depths], pairs: Mapping[tuple[str, int], float] | None = None) -> Table:
     """A row an arm and number of passes: the loss by class, how far the output moved with the last pass, and what of `pairs` there is."""
-    classes = _classes(found)
-    columns = (Column("arm", number=False), Column("passes"), *(Column(class_, _help("nats a target", class_)) for class_ in classes),
+    classes = classes_of(found)
+    columns = (Column("arm", number=False), Column("passes"), *(Column(class_, of_class("nats a target", class_)) for class_ in classes),
                Column("moved", "mean KL divergence from the output of one pass less, in nats"),
                *([Column("pairs", "mean over paradigms: share of pairs with the good sentence likelier")] if pairs else ()))  # fmt: skip
     rows = []
@@ -62,9 +62,9 @@ def depths_table(found: Sequence[Depths], pairs: Mapping[tuple[str, int], float]
 
 def exits_table(found: Sequence[Depths]) -> Table:
     """A row an arm and threshold: passes a target and loss, by class."""
-    classes = _classes(found)
+    classes = classes_of(found)
     columns = (Column("arm", number=False), Column("threshold", "stop at the first pass from the second on whose KL is below, in nats"),
-               *(Column(class_, _help("passes a target on average, and nats a target", class_)) for class_ in classes))  # fmt: skip
+               *(Column(class_, of_class("passes a target on average, and nats a target", class_)) for class_ in classes))  # fmt: skip
     rows = []
     for one in found:
         by_class = {class_: one.exits(class_) for class_ in classes if class_ in one.sums.classes}
@@ -75,14 +75,6 @@ def exits_table(found: Sequence[Depths]) -> Table:
             rows.append(Row((Cell(one.arm, one.arm), Cell(f"{threshold:g}", threshold), *cells)))
     caption = "Each token stops where its output no longer moves: passes a target · nats a target"
     return Table("exits-table", caption, columns, tuple(rows), ("At twice the passes trained every token stops in any case.",))
-
-
-def _classes(found: Sequence[Depths]) -> list[str]:
-    return list(dict.fromkeys(class_ for one in found for class_ in one.sums.classes))
-
-
-def _help(what: str, class_: str) -> str:
-    return what if class_ == ALL else f"{what}, targets of class {class_}"
 
 
 def _trained(found: Sequence[Depths]) -> tuple[tuple[str, float], ...]:

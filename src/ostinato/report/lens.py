@@ -9,6 +9,7 @@ from ostinato.analysis.applications import called
 from ostinato.analysis.lens import CLASSES, RESOLVED, Lens, lenses
 from ostinato.analysis.measured import ALL
 from ostinato.report import figures, numbers
+from ostinato.report.class_words import classes_of, words
 from ostinato.report.looks import Look
 from ostinato.report.panels import arm_looks
 from ostinato.report.section import Figure, Section
@@ -34,11 +35,6 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
     return Section("lens", "Where along the schedule a target is resolved", _lead(found), shown, (lens_table(found),))
 
 
-def words(class_: str) -> str:
-    """A class in a sentence."""
-    return "all targets" if class_ == ALL else f"targets of class {class_}"
-
-
 def lens_figure(found: Sequence[Lens], looks: Mapping[str, Look], class_: str) -> str:
     """Nats a target against applications, a curve an arm; "" where no arm has a target of the class."""
     lines = [figures.Curve(one.arm, looks[one.arm], tuple((float(place), nats) for place, nats in enumerate(one.curve(class_))))
@@ -57,7 +53,7 @@ def lens_figure(found: Sequence[Lens], looks: Mapping[str, Look], class_: str) -
 def lens_table(found: Sequence[Lens], layer: int | None = None) -> Table:
     """A row an arm; by class the loss after the application in the middle of the first pass (or the first of `layer`), at the end of the
     first pass, and at the end."""
-    classes = list(dict.fromkeys(class_ for one in found for class_ in one.sums.classes))
+    classes = classes_of(found)
     columns = (Column("arm", number=False), Column("in the middle", "the application that the first number is read after", number=False),
                *(Column(class_, f"nats a target through the head, {words(class_)}: after the application named / at the end of the first "
                                 "pass / at the end") for class_ in classes))  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ostinato.analysis import ArmResult
-from ostinato.analysis.measured import ALL
 from ostinato.analysis.skips import CLASSES, Skips, skips
 from ostinato.report import numbers
+from ostinato.report.class_words import classes_of, of_class
 from ostinato.report.figures import WIDTH, short
 from ostinato.report.looks import Look
 from ostinato.report.panels import arm_looks, ranked
@@ -78,10 +78,9 @@ def _range(chosen: Sequence[Skips]) -> tuple[float, float]:
 
 def skips_table(found: Sequence[Skips]) -> Table:
     """Of every arm the application that is worth most, the one that is worth least, and every pass; by class."""
-    classes = list(dict.fromkeys(class_ for one in found for class_ in one.sums.classes))
+    classes = classes_of(found)
     columns = (Column("arm", number=False), Column("without", number=False),
-               *(Column(class_, "nats a target lost without it" + ("" if class_ == ALL else f", targets of class {class_}"))
-                 for class_ in classes))  # fmt: skip
+               *(Column(class_, of_class("nats a target lost without it", class_)) for class_ in classes))  # fmt: skip
     rows = []
     for one in found:
         alone = sorted(one.applications, key=lambda column: one.worth(column) or 0.0, reverse=True)
