@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-ROOMS = ["errors", "lazy", "files", "schedule", "study", "data", "ledger", "store", "analysis", "report",
+ROOMS = ["errors", "lazy", "files", "schedule", "claims", "study", "data", "ledger", "store", "analysis", "judge", "scaling", "report",
          "model", "measure", "export", "train", "launch", "api", "cli", "__main__"]  # fmt: skip
 WITHOUT_TORCH = ROOMS[: ROOMS.index("model")]
 HEAVY = ("torch", "transformers", "tensorboard")
