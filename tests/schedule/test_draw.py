@@ -32,21 +32,21 @@ def said(root):
 def test_text_of_a_partial_second_pass_with_injection_and_a_tie():
     assert text("1..4 1..4:attn", 4, {(4, "attn"): 1}, "add", ("gqa", "gqa", "gqa", "gdn")) == "\n".join(
         [
-            "layer        1    2    3    4",
-            "kind       gqa  gqa  gqa  gdn",
-            "attn of                     1",
-            "   1..4     █1───█1───█1───█1",
-            "   5..8    +▀2───▀2───▀2───▀2",
+            "layer                1    2    3    4",
+            "kind               gqa  gqa  gqa  gdn",
+            "attn of                             1",
+            "application 1–4     █1───█1───█1───█1",
+            "application 5–8    +▀2───▀2───▀2───▀2",
             "",
-            "█ layer · ▀ attention only · digit: pass · + input added again · of: the layer whose sublayer this is",
+            "█ layer · ▀ attention only · digit after it: which pass · + input added again · of: the layer whose sublayer this is",
         ]
     )
 
 
 def test_a_linear_injection_stands_at_every_pass_of_a_repeated_group():
     assert text("1 (2..3)x2 4", 4, inject="linear").splitlines() == [
-        "layer        1    2    3    4", "   1..3     █1──+█1───█1", "   4..6         +█2───█2───█1", "",
-        "█ layer · digit: pass · + linear of input and state",
+        "layer                1    2    3    4", "application 1–3     █1──+█1───█1", "application 4–6         +█2───█2───█1", "",
+        "█ layer · digit after it: which pass · + linear of input and state",
     ]  # fmt: skip
     root = svg("1 (2..3)x2 4", 4, inject="linear")
     assert "linear of input and state" in said(root) and "begins with a linear map" in root.find(f"{SVG}desc").text
@@ -55,7 +55,8 @@ def test_a_linear_injection_stands_at_every_pass_of_a_repeated_group():
 
 def test_text_of_a_reuse_map_with_a_layer_that_never_runs():
     assert text("1x2 2:mlp", 3).splitlines() == [
-        "layer        1    2    3", "      1     █1", "   2..3     █2───▄1", "", "█ layer · ▄ MLP only · digit: pass", "never run: layer 3",
+        "layer                1    2    3", "application 1       █1", "application 2–3     █2───▄1", "",
+        "█ layer · ▄ MLP only · digit after it: which pass", "never run: layer 3",
     ]  # fmt: skip
 
 

@@ -54,6 +54,9 @@ def test_free_passes():
         with pytest.raises(ScheduleError, match=rule) as error:
             schedule.applications(passes)
         assert error.value.column == 10
+    with pytest.raises(ScheduleError, match=r"'1 \(2\)x\{r\} 3', column 7: \{r\} has no value"):
+        parse("1 (2)x{r} 3", 3).applications()  # as it was written
+    assert parse("1 (2)x{r} 3", 3) == parse("1 2x{r} 3", 3)
     with pytest.raises(ScheduleError, match="value of"):
         plain(4).applications(2)
     assert len(parse("(((1x{r})x{r})x{r})x2", 1).applications(3)) == 54

@@ -1,12 +1,13 @@
 """A schedule for the terminal: layers are columns, time runs downward, and from left to right within a line.
 
-    layer        1    2    3    4
-    attn of                     1
-       1..4     █1───█1───█1───█1
-       5..8    +▀2───▀2───▀2───▀2
+    layer                1    2    3    4
+    attn of                             1
+    application 1–4     █1───█1───█1───█1
+    application 5–8    +▀2───▀2───▀2───▀2
 
-A line is a stretch of rising layers. The block says what runs (█ layer, ▀ attention, ▄ MLP), the digit which pass it is, a plus that
-the input comes in again: nothing depends on colour, and `paint` may add some.
+A line is a stretch of rising layers, and before it stands which applications these are, counted from 1: written apart from a range of
+layers, 1..4. The block says what runs (█ layer, ▀ attention, ▄ MLP), the digit which pass it is, a plus that the input comes in again:
+nothing depends on colour, and `paint` may add some.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def draw_text(
             lines.append(_header(f"{sublayer} of", sources, margin, width))
     entered = injected(tuple(applications), inject)
     for label, sweep in zip(labels, _sweeps(applications), strict=True):
-        lines.append(label.rjust(margin - 2) + "  " + _line(sweep, width, entered, paint))
+        lines.append(label.ljust(margin) + _line(sweep, width, entered, paint))
     return "\n".join([*(line.rstrip() for line in lines), "", *_legend(applications, layers, ties, inject)])
 
 
@@ -60,7 +61,7 @@ def _sweeps(applications: Sequence[Application]) -> list[list[Application]]:
 
 def _label(sweep: list[Application]) -> str:
     first, last = sweep[0].index + 1, sweep[-1].index + 1
-    return str(first) if first == last else f"{first}..{last}"
+    return f"application {first if first == last else f'{first}–{last}'}"
 
 
 def _cell_width(applications: Sequence[Application], layers: int, kinds: Sequence[str]) -> int:
@@ -88,7 +89,7 @@ def _legend(applications: Sequence[Application], layers: int, ties: Mapping[tupl
     parts = {application.part for application in applications}
     said = [words for part, words in _SAID.items() if part in parts]
     if any(application.pass_ > 1 for application in applications):
-        said.append("digit: pass")
+        said.append("digit after it: which pass")
     if injected(tuple(applications), inject):
         said.append("+ input added again" if inject == "add" else "+ linear of input and state")
     if ties:

@@ -75,6 +75,7 @@ def injected(applications: tuple[Application, ...], inject: str) -> frozenset[in
 
 def _unclear(applications: Sequence[Application], index: int, what: str, fix: str) -> ScheduleError:
     words = [str(application) for application in applications]
+    what += " (the schedule is quoted application by application)"
     column = 1 + sum(len(word) + 1 for word in words[:index])
     return ScheduleError(" ".join(words), column, what, "what happens where a pass begins or ends needs one place where that is", fix)
 

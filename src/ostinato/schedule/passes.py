@@ -60,7 +60,7 @@ def _of_the_only_group(schedule: Schedule, passes: int) -> Arrangement:
     length = len(steps) + (passes - group.passes) * group.length
     if passes < 1 or length > MOST_APPLICATIONS:
         what, fix = ("0 passes", "ask for 1 or more") if passes < 1 else (f"{length:,} applications", "ask for fewer passes")
-        raise ScheduleError(schedule.text, 1, what, f"a schedule has 1 to {MOST_APPLICATIONS:,} applications, and each pass runs", fix)
+        raise ScheduleError(schedule.written, 1, what, f"a schedule has 1 to {MOST_APPLICATIONS:,} applications, and each pass runs", fix)
     wanted = (each[min(place, group.passes - 1)] for place in range(passes))
     after = steps[group.first + group.length * group.passes :]
     return number(chain(steps[: group.first], *wanted, after)), (replace(group, passes=passes),)
@@ -70,7 +70,7 @@ def _of_one_pass(schedule: Schedule) -> tuple[RepeatedGroup, ...]:
     """From two passes and three: what grows by one pass of r grows by as much again."""
     two, three = (repeated_groups(schedule.applications(passes)) for passes in (2, 3))
     if [(group.length, group.layer) for group in two] != [(group.length, group.layer) for group in three]:
-        raise ScheduleError(schedule.text, 1, "with two passes other groups repeat than with three", "one pass needs one place to begin",
+        raise ScheduleError(schedule.written, 1, "with two passes other groups repeat than with three", "one pass needs one place to begin",
                             "write a schedule whose groups follow each other, as (1..2)x{r} (3..4)x{r}")  # fmt: skip
     return tuple(replace(one, first=2 * one.first - other.first, passes=2 * one.passes - other.passes)
                  for one, other in zip(two, three, strict=True))  # fmt: skip
