@@ -35,16 +35,23 @@ class Interval:
 
 def over_clusters(gains: np.ndarray, sizes: np.ndarray, level: float = LEVEL) -> Interval | None:
     """The interval of sum(gains) / sum(sizes); gains, sizes: [K] sums of one cluster each, sizes > 0. None for fewer than two clusters."""
-    gains, sizes = np.asarray(gains, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     if len(gains) < 2:
         return None
+    residuals, freedom = cluster_residuals(gains, sizes)
+    ratio = float(np.sum(gains, dtype=np.float64) / np.sum(sizes, dtype=np.float64))
+    return students(ratio, float(np.linalg.norm(residuals)), freedom, level)
+
+
+def cluster_residuals(gains: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, float]:
+    """What each cluster adds to the error of sum(gains) / sum(sizes): [K], the root of their sum of squares is the standard error.
+
+    Beside them the degrees of freedom of that error. gains, sizes: [K], two clusters or more, sizes > 0.
+    """
+    gains, sizes = np.asarray(gains, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     whole = sizes.sum()
     ratio, share = gains.sum() / whole, sizes / whole
     shrinkage = 1 - 2 * share + share @ share
-    error = math.sqrt(np.sum((gains - ratio * sizes) ** 2 / shrinkage)) / whole
-    freedom = _freedom(share, share**2 / shrinkage)
-    half = _quantile(freedom, level) * error
-    return Interval(float(ratio - half), float(ratio + half), error, freedom, level)
+    return (gains - ratio * sizes) / np.sqrt(shrinkage) / whole, _freedom(share, share**2 / shrinkage)
 
 
 def _freedom(share: np.ndarray, weight: np.ndarray) -> float:
@@ -62,13 +69,12 @@ def over_values(values: np.ndarray, level: float = LEVEL) -> Interval | None:
     values = np.asarray(values, dtype=np.float64)
     if len(values) < 2:
         return None
-    error = float(values.std(ddof=1) / math.sqrt(len(values)))
-    half = _quantile(len(values) - 1, level) * error
-    return Interval(float(values.mean() - half), float(values.mean() + half), error, len(values) - 1, level)
+    return students(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))), len(values) - 1, level)
 
 
-def _quantile(freedom: float, level: float) -> float:
-    """Of Student's t, two-sided. scipy is imported here because planning a study needs none of it."""
+def students(point: float, error: float, freedom: float, level: float = LEVEL) -> Interval:
+    """Student's t interval, two-sided; the normal one where `freedom` is infinite. scipy is imported here: planning needs none of it."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, (1 + level) / 2))
+    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    return Interval(point - half, point + half, error, freedom, level)
