@@ -38,6 +38,7 @@ def test_the_stack_twice(against):
     }  # fmt: skip
     assert axes(comparison)["effective depth"].ratio == 2 and str(axes(comparison)["effective depth"]) == "effective depth: 2 times"
     assert str(axes(comparison)["schedule"]) == "schedule: 1..4 1..4, not 1..4"
+    assert "bytes of fixed states in the cache" not in axes(comparison), "a model without such states has no such axis"
     assert {"parameters", "tokens", "injection", "positions", "learning rate", "tokenizer"} <= set(comparison.equal)
 
 
@@ -45,9 +46,9 @@ def test_a_fixed_state_is_no_byte_a_token(against):
     mixed = {"layers": ["gdn", "gqa"], "heads": 2}
     comparison = against({"layers": ["gqa", "gqa"], "heads": 2}, mixed)
     assert axes(comparison)["cache bytes per token"].ratio == 2
-    assert str(axes(comparison)["cache bytes at any length"]).startswith("cache bytes at any length: 0, not ")
+    assert str(axes(comparison)["bytes of fixed states in the cache"]).startswith("bytes of fixed states in the cache: 0, not ")
     turned = against(mixed, {"layers": ["gqa", "gqa"], "heads": 2})
-    assert str(axes(turned)["cache bytes at any length"]).endswith(", not 0")
+    assert str(axes(turned)["bytes of fixed states in the cache"]).endswith(", not 0")
 
 
 def test_two_scalars_more_are_about_equal(against):

@@ -10,7 +10,8 @@ import pytest
 from ostinato.analysis import over_values, results_table
 from ostinato.analysis.classes import ArmClasses, ClassGain, gains_by_class
 from ostinato.data.classes import MATCHES, TokenClasses
-from ostinato.report.class_figures import gain_bars, percent, share_bars
+from ostinato.report import numbers
+from ostinato.report.class_figures import gain_bars, share_bars
 from ostinato.report.classes import class_table, section
 from ostinato.report.looks import looks
 from ostinato.report.sections import sections
@@ -61,7 +62,7 @@ def test_an_interval_is_a_line_with_two_ends():
     interval = over_values(np.array([0.03, 0.05]))
     drawn = ElementTree.fromstring(gain_bars("f", [arm("twice", [gain("new", 0.04, interval=interval)], 0.04)], LOOKS))
     assert len([line for line in drawn.iter(SVG + "line") if line.get("class") == "zero"]) == 1 + 3  # zero itself, the line, its ends
-    assert any("[−0.0871, +0.1671]" in title.text for title in drawn.iter(SVG + "title"))
+    assert any("[−0.0871 to +0.1671]" in title.text for title in drawn.iter(SVG + "title"))
 
 
 def test_the_bars_of_an_arm_lead_to_its_whole_gain():
@@ -74,7 +75,9 @@ def test_the_bars_of_an_arm_lead_to_its_whole_gain():
 
 
 def test_shares_in_words():
-    assert [percent(share) for share in (0.5, 1, 0, 0.0042, -0.0001, -1.333, None)] == ["50%", "100%", "0%", "0.4%", "0.0%", "−133%", "–"]
+    shares = (0.5, 1, 0, 0.0042, -0.0001, -1.333, None)
+    assert [numbers.percent(share) for share in shares] == ["50%", "100%", "0%", "0.4%", "0.0%", "−133%", "–"]
+    assert [numbers.percent(share, 1) for share in (0.5, -0.0001, None)] == ["50.0%", "0.0%", "–"]
 
 
 def test_a_table_has_gains_ratios_and_shares():
@@ -101,7 +104,7 @@ def test_the_section_of_a_study(classified, study):
     row = made.tables[0].rows[0]
     assert row.cells[0].text == "new" and row.cells[2].value == first["new"].gain
     deep = gains_by_class(study, classified, "R")[2].classes[0]
-    assert f"Of what deep gains over plain, {percent(deep.share_of_gain)} is on tokens new to the document" in made.lead
+    assert f"Of what deep gains over plain, {numbers.percent(deep.share_of_gain)} is on tokens new to the document" in made.lead
     assert any("divided by that of deep" in note for note in made.notes) and made.tables[0].columns[-2].label == "deep"
     assert made.tables[0].rows[0].cells[-2].text.endswith("[1.00]")
     assert "classes" in [one.id for one in sections(study, classified, results)]

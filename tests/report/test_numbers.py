@@ -37,6 +37,15 @@ def test_form(form, value, text):
     assert form(value) == text
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.03, 0.07, "+0.030 to +0.070"), (-0.0001, 0.02, "−0.0001 to +0.0200"), (-0.02, 0.00004, "−0.02000 to +0.00004"),
+     (0, 0.02, "0.000 to +0.020"), (-1e-300, 0.5, "0.00000000000 to +0.50000000000")],
+)  # fmt: skip
+def test_rounding_moves_no_end_of_an_interval_to_zero(low, high, text):
+    assert numbers.interval(low, high, 3) == text
+
+
 @given(st.floats(1, 1e17))
 def test_a_rounded_count_keeps_three_digits(value):
     text = numbers.human(value)

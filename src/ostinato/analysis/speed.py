@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ostinato.analysis.measured import newest
 from ostinato.store import Store
+from ostinato.study.counted import several
 from ostinato.study.records import Study
 
 
@@ -46,7 +47,7 @@ def speeds(study: Study, store: Store) -> dict[str, Speed]:
         tables = [measure.table().to_pylist() for _, measure in runs.values()]
         abouts = [measure.about for _, measure in runs.values()]
         rows = {what: [row for table in tables for row in table if row["what"] == what] for what in ("forward", "generation")}
-        devices = tuple(dict.fromkeys(f"{about['device']}, {about['dtype']}, {_threads(about['threads'])}" for about in abouts))
+        devices = tuple(dict.fromkeys(f"{about['device']}, {about['dtype']}, {several(about['threads'], 'thread')}" for about in abouts))
         training = [about["training"] for about in abouts if about["training"]]
         found[arm] = Speed(arm, tuple(runs), _rate(rows["forward"]), _rate(rows["generation"]), _together(training), devices)
     return found
@@ -64,7 +65,3 @@ def _rate(rows: Sequence[dict]) -> Rate:
 def _together(rates: Sequence[float]) -> float | None:
     """Of the same number of tokens at each of these rates."""
     return len(rates) / sum(1 / rate for rate in rates) if rates else None
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'s' if count > 1 else ''}"

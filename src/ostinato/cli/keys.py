@@ -8,6 +8,9 @@ import typer
 
 from ostinato.cli.common import Json, print_json
 
+WIDE = 120
+"""Characters from which values and defaults have columns of their own; in a narrower terminal they begin what is said of the key."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
@@ -28,8 +31,15 @@ def register(app: typer.Typer) -> None:
         from rich.table import Column, Table
         from rich.text import Text
 
-        narrow = Column("values", max_width=16), Column("default", max_width=14)
-        table = Table(Column("key", overflow="fold"), *narrow, Column("what it is", overflow="fold"), box=None)
+        console = Console(highlight=False)
+        key, said = Column("key", no_wrap=True, overflow="ignore"), Column("what it is", overflow="fold")
+        if wide := console.width >= WIDE:
+            table = Table(key, Column("values", max_width=24), Column("default", max_width=14), said, box=None)
+        else:
+            table = Table(key, said, box=None)
         for row in rows:
-            table.add_row(*map(Text, row.values()))
-        Console(highlight=False).print(table)
+            default = row["default"] if row["default"] in ("", "required") else f"default {row['default']}"
+            facts = "; ".join(filter(None, (row["values"], default)))
+            cells = row.values() if wide else (row["key"], "\n".join(filter(None, (facts, row["help"]))))
+            table.add_row(*map(Text, cells))
+        console.print(table)

@@ -17,6 +17,7 @@ from ostinato.launch.progress import Display
 from ostinato.launch.view import RunView, StudyView
 from ostinato.ledger.choice import seconds_left
 from ostinato.store import Store, environment
+from ostinato.study.counted import several
 from ostinato.study.records import Study
 
 POLL_SECONDS = 0.2
@@ -112,7 +113,7 @@ class Pool:
                 taken = [worker.gpu for worker in self.workers]
                 gpu = min(self.gpus, key=taken.count) if self.gpus else None
                 if threads != self.threads and not self.gpus:
-                    self.display.message(f"{job.name}: as it began, with {threads} thread{'s' if threads > 1 else ''}")
+                    self.display.message(f"{job.name}: as it began, with {several(threads, 'thread')}")
                 self.workers.append(
                     Worker(job, self.study, self.store, self.device, self.compiled, gpu, threads, self.environment, self.track)
                 )

@@ -28,6 +28,7 @@ from ostinato.ledger.seconds import Calibration
 from ostinato.store import Store, usable_cores
 from ostinato.store.calibration import calibration_key, read_calibration
 from ostinato.store.environment import DEVICES, need_compiler, no_compiler
+from ostinato.study.counted import several
 from ostinato.study.load import is_shipped
 from ostinato.study.records import Study
 
@@ -93,7 +94,7 @@ def run_study(
     if choice.calibrated and due:
         display.message(f"{choice}: about {duration(choice.seconds)} ({calibration.pace_words(choice.threads)})")
     if due and not gpu and (busy := min(choice.jobs, len(due)) * choice.threads) > (cores := usable_cores()):
-        display.message(f"{busy} threads at once for {cores} processor{'s' * (cores > 1)}: they wait for each other")
+        display.message(f"{busy} threads at once for {several(cores, 'processor')}: they wait for each other")
     if compiled is None:
         asked_to, compiled = [], compile_pays([job.ledger for job in due], calibration, bool(gpu), choice.threads)
         compiled = compiled and (bool(gpu) or no_compiler() is None)

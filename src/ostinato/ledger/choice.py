@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.seconds import Calibration, RunSeconds, run_seconds, step_seconds
+from ostinato.study.counted import several
 from ostinato.study.records import Arm, Evaluate
 
 GAIN = 0.03  # more threads are taken only for more than 3%, and for more than the calibration may be off
@@ -31,8 +32,8 @@ class Choice:
     calibrated: bool = False
 
     def __str__(self) -> str:
-        runs = f"{self.jobs} run{'s' if self.jobs > 1 else ''} at a time"
-        return f"{runs}, {self.threads} thread{'s' if self.threads > 1 else ''} each"
+        runs = f"{several(self.jobs, 'run')} at a time"
+        return f"{runs}, {several(self.threads, 'thread')} each"
 
 
 def choose(runs: Sequence[tuple[Arm, int, dict[str, int] | None]], evaluate: Evaluate, calibration: Calibration | None, cores: int,

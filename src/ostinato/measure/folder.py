@@ -64,11 +64,6 @@ class ModelMeasured:
     documents: int | None = None
 
 
-def is_model(path: Path) -> bool:
-    """Whether this is a Hugging Face folder with a model."""
-    return (path / "config.json").is_file()
-
-
 def open_model(path: Path, device: torch.device | str = "cpu", trust: bool = False) -> Model:
     """The model in a folder, in float32, and its tokenizer.  trust: run the code that the folder brings.
 

@@ -15,13 +15,6 @@ DRAWN = ("new", "tok-repeat", "bigram-repeat", "k = 1", "k ≥ 2", ALL)
 _LEFT, _RIGHT, _ROW, _HEAD, _TOP = 118.0, 64.0, 17.0, 26.0, 8.0
 
 
-def percent(share: float | None) -> str:
-    """A share as 50%, below one per cent as 0.4%, with a true minus; an en dash when there is none."""
-    if share is None:
-        return numbers.NONE
-    return f"{100 * share:.{0 if share == 0 or abs(share) >= 0.00995 else 1}f}%".replace("-0.0%", "0.0%").replace("-", numbers.MINUS)
-
-
 def gain_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look]) -> str:
     """A bar an arm in each of the classes that are drawn, with its interval; "" when there is nothing to draw."""
     every = [(label, [(arm, part) for arm in found for part in arm.all if part.name == label and part.gain is not None]) for label in DRAWN]
@@ -32,12 +25,12 @@ def gain_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look])
     canvas, x = _frame(values, sum(_HEAD + _ROW * len(bars) for _, bars in groups), "gain within the class, nats a token")
     y = _TOP
     for label, bars in groups:
-        share = "" if label == ALL else f", {percent(bars[0][1].share_of_targets)} of the targets"
+        share = "" if label == ALL else f", {numbers.percent(bars[0][1].share_of_targets)} of the targets"
         canvas.text(0, y + 17, label + share, "t tag")
         y += _HEAD
         for arm, part in bars:
             low, high = sorted((x(0), x(part.gain)))
-            span = f" [{numbers.signed(part.interval.low)}, {numbers.signed(part.interval.high)}]" if part.interval else ""
+            span = f" [{numbers.interval(part.interval.low, part.interval.high)}]" if part.interval else ""
             said = f"{arm.arm}, {label}: {numbers.signed(part.gain)}{span}"
             canvas.text(8, y + 10, short(arm.arm, 16), f"t f{looks[arm.arm].colour}")
             canvas.rect(low, y + 2, max(high - low, 0.6), _ROW - 6, f"f{looks[arm.arm].colour}", said)
@@ -72,10 +65,11 @@ def share_bars(name: str, found: Sequence[ArmClasses], looks: Mapping[str, Look]
             canvas.text(8, y + 10, part.name, "t small")
             canvas.rect(low, y + 2, max(high - low, 0.6), _ROW - 6, f"f{look.colour}", said)
             canvas.line(x(after), y + 2, x(after), y + _ROW + 2, "leader")
-            canvas.text(WIDTH, y + 10, percent(part.share_of_gain), "t num", "end")
+            canvas.text(WIDTH, y + 10, numbers.percent(part.share_of_gain), "t num", "end")
             y, before = y + _ROW, after
         canvas.marker(look.marker, x(before), y - _ROW / 2 - 1, 4, look.dot, f"{arm.arm}: {numbers.signed(whole.gain)} over all targets")
-    said = "; ".join(f"{arm.arm}: " + ", ".join(f"{part.name} {percent(part.share_of_gain)}" for part in parts) for arm, parts in listed)
+    said = "; ".join(f"{arm.arm}: " + ", ".join(f"{part.name} {numbers.percent(part.share_of_gain)}" for part in parts)
+                     for arm, parts in listed)  # fmt: skip
     return canvas.render(name, "What each class adds to the gain", said)
 
 

@@ -9,7 +9,7 @@ from ostinato.analysis import ArmResult
 from ostinato.analysis.classes import ALL, ArmClasses, ClassGain, gains_by_class
 from ostinato.analysis.members import FAMILIES
 from ostinato.report import numbers
-from ostinato.report.class_figures import DRAWN, gain_bars, percent, share_bars
+from ostinato.report.class_figures import DRAWN, gain_bars, share_bars
 from ostinato.report.panels import arm_looks, ranked
 from ostinato.report.section import Figure, Section
 from ostinato.report.tables import Cell, Column, Row, Table
@@ -81,7 +81,7 @@ def _sentence(one: ArmClasses) -> str:
     if not whole.gain or (whole.interval and whole.interval.holds(0.0)):
         return f"{one.arm} gains about nothing over {one.against} in all, so shares say nothing."
     what = "gains over" if whole.gain > 0 else "loses to"
-    parts = [f"{percent(part.share_of_gain)} is on {SAID[part.name]} ({percent(part.share_of_targets)} of the targets)"
+    parts = [f"{numbers.percent(part.share_of_gain)} is on {SAID[part.name]} ({numbers.percent(part.share_of_targets)} of the targets)"
              for part in one.classes if part.name in SAID and part.targets]  # fmt: skip
     return f"Of what {one.arm} {what} {one.against}, {numbers.listed(parts)}."
 
@@ -95,7 +95,7 @@ def class_table(found: Sequence[ArmClasses], name: str = "classes", about: str =
     found = [one for one in found if one.whole]
     rows = [(parts, Row((
         Cell(parts[0].name, parts[0].name),
-        Cell(percent(parts[0].share_of_targets), parts[0].share_of_targets, f"{parts[0].targets:,} targets"),
+        Cell(numbers.percent(parts[0].share_of_targets), parts[0].share_of_targets, f"{parts[0].targets:,} targets"),
         *(cell for part, arm in zip(parts, found, strict=True) for cell in (_cell(part), _share(part, arm.whole))),
     ), "reference" if parts[0].name == ALL else "")) for parts in zip(*(one.all for one in found), strict=True)]  # fmt: skip
     rows = [row for parts, row in rows if any(part.targets for part in parts)]
@@ -111,8 +111,8 @@ def class_table(found: Sequence[ArmClasses], name: str = "classes", about: str =
 
 def _share(one: ClassGain, whole: ClassGain) -> Cell:
     if whole.interval is not None and whole.interval.holds(0.0):
-        return Cell(percent(one.share_of_gain), one.share_of_gain, "a share of a gain of about zero", "muted")
-    return Cell(percent(one.share_of_gain), one.share_of_gain)
+        return Cell(numbers.percent(one.share_of_gain), one.share_of_gain, "a share of a gain of about zero", "muted")
+    return Cell(numbers.percent(one.share_of_gain), one.share_of_gain)
 
 
 def _cell(one: ClassGain) -> Cell:
@@ -121,7 +121,7 @@ def _cell(one: ClassGain) -> Cell:
     ratio = f" [{numbers.fixed(one.ratio, 2)}]" if one.ratio is not None else ""
     interval = one.interval
     tone = "muted" if interval is None or interval.holds(0.0) else "better" if one.gain > 0 else "worse"
-    span = f"{numbers.signed(interval.low)} to {numbers.signed(interval.high)}" if interval else "no interval: one document"
+    span = numbers.interval(interval.low, interval.high) if interval else "no interval: one document"
     title = f"{span}; adds {numbers.signed(one.contribution, 5)} nats a token to the whole"
     if one.contribution_bits is not None:
         title += f", {numbers.signed(one.contribution_bits, 5)} bits a byte"

@@ -55,7 +55,7 @@ def depths_table(found: Sequence[Depths], pairs: Mapping[tuple[str, int], float]
             rows.append(Row((
                 Cell(one.arm, one.arm), Cell(f"{passes}{' (trained)' if trained else ''}", passes, tone="strong" if trained else ""),
                 *(Cell(numbers.fixed(nats), nats) for nats in losses), Cell(numbers.fixed(moved), moved),
-                *([Cell(numbers.NONE if right is None else f"{right:.1%}", right)] if pairs else ()),
+                *([Cell(numbers.percent(right, 1), right)] if pairs else ()),
             )))  # fmt: skip
     return Table("depths-table", "Loss with other numbers of passes", columns, tuple(rows))
 

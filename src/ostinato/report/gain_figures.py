@@ -64,7 +64,7 @@ def forest(name: str, title: str, description: str, gains: list[Gain], *, refere
         canvas.text(x(0) + 8, 14, "better →", "t small")
     for index, row in enumerate(rows):
         y = top + row_height * (index + 0.5)
-        said = f"{numbers.signed(row.gain)}" + (f" [{numbers.signed(row.low)}, {numbers.signed(row.high)}]" if row.low is not None else "")
+        said = f"{numbers.signed(row.gain)}" + (f" [{numbers.interval(row.low, row.high)}]" if row.low is not None else "")
         kind = f"t tag f{row.look.colour}" if row.look.colour is not None else "t"
         canvas.text(0, y - 2 if row.against else y + 4, short(row.arm, 17), kind)
         if row.against:

@@ -66,7 +66,7 @@ def lens_table(found: Sequence[Lens], layer: int | None = None) -> Table:
         rows.append(Row((Cell(one.arm, one.arm, _measured(one)), Cell(middle, places[0]), *cells)))
     sums = max((one.sums for one in found), key=lambda sums: len(sums.classes))
     counted = zip(sums.classes[1:], sums.count_K[1:], strict=True)
-    shares = ", ".join(f"{class_} {count / max(1, sums.count_K[0]):.1%}" for class_, count in counted)
+    shares = ", ".join(f"{class_} {numbers.percent(count / max(1, sums.count_K[0]), 1)}" for class_, count in counted)
     note = f"Shares of the measured targets: {shares}." if shares else "The classes of these targets are not stored."
     return Table("lens-table", "The lens at three places: in the middle of the first pass / at its end / at the end", columns, tuple(rows),
                  (note,))  # fmt: skip

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ostinato.study.counted import several as several
+
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 _COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -25,6 +27,14 @@ def signed(value: float | None, digits: int = 4) -> str:
         return NONE
     text = f"{value:+.{digits}f}"
     return (text[1:] if float(text) == 0 else text).replace("-", MINUS)
+
+
+def interval(low: float, high: float, digits: int = 4) -> str:
+    """An interval of a difference, as +0.0300 to +0.0700: with more digits where rounding would move an end that is not zero onto it."""
+    most = digits + 8
+    while digits < most and any(end and float(f"{end:.{digits}f}") == 0 for end in (low, high)):
+        digits += 1
+    return f"{signed(low, digits)} to {signed(high, digits)}"
 
 
 def _scaled(value: float, scale: tuple[tuple[str, float], ...], gap: str) -> str:
@@ -75,6 +85,15 @@ def power(value: float | None) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+def percent(share: float | None, digits: int | None = None) -> str:
+    """A share with so many decimals, as 50.0%; None: as 50%, below one per cent as 0.4%. A true minus; an en dash when there is none."""
+    if share is None:
+        return NONE
+    digits = digits if digits is not None else 0 if share == 0 or abs(share) >= 0.00995 else 1
+    text = f"{100 * share:.{digits}f}"
+    return f"{abs(float(text)):.{digits}f}%" if float(text) == 0 else f"{text}%".replace("-", MINUS)
+
+
 def depth(value: float | None) -> str:
     """A depth in whole layers with halves only where they occur: 8, 12.5."""
     return NONE if value is None else f"{value:g}"
@@ -97,11 +116,6 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
-
-
-def several(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: 1 run, 2 runs."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def listed(words: Sequence[str], most: int = 8) -> str:

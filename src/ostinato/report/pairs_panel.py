@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ostinato.analysis import ArmResult
 from ostinato.analysis.minimal_pairs import PairedPairs
@@ -47,7 +48,7 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
 def lead(study: Study, pairs: Sequence[ArmPairs], order: Disagreement | None) -> str:
     """The reference, the arm that differs most from what it is compared with, and whether the loss orders arms alike."""
     first = next((one for one in pairs if one.arm == study.reference), pairs[0])
-    said = f"{first.arm} finds the good sentence in {_percent(first.macro)} of the pairs of a paradigm (chance: {CHANCE:.0f}%)"
+    said = f"{first.arm} finds the good sentence in {numbers.percent(first.macro, 1)} of the pairs of a paradigm (chance: {CHANCE:.0f}%)"
     compared = [one for one in pairs if one.compared and one.compared.macro is not None]
     if compared:
         most = max(compared, key=lambda one: abs(one.compared.macro))
@@ -105,12 +106,13 @@ def by_field(name: str, rows: Mapping[str, Mapping[str, float | None]], looks: M
         for number, arm in sorted(enumerate(arms), key=lambda one: one[1] == reference):
             if row[arm] is not None:
                 y = middle + (number - (len(arms) - 1) / 2) * step
-                canvas.marker(looks[arm].marker, x(100 * row[arm]), y, 4.2, looks[arm].dot, f"{arm}, {field}: {_percent(row[arm])}")
+                said = f"{arm}, {field}: {numbers.percent(row[arm], 1)}"
+                canvas.marker(looks[arm].marker, x(100 * row[arm]), y, 4.2, looks[arm].dot, said)
     for place, arm in enumerate(named):
         px, py = 6 + 140 * (place % 4), floor + 58 + 18 * (place // 4)
         canvas.marker(looks[arm].marker, px, py - 4, 4.2, looks[arm].dot)
         canvas.text(px + 10, py, short(arm, 17), f"t tag f{looks[arm].colour}")
-    said = "; ".join(f"{arm} {_percent(value)}" for arm, value in rows[ALL].items()) if ALL in rows else ""
+    said = "; ".join(f"{arm} {numbers.percent(value, 1)}" for arm, value in rows[ALL].items()) if ALL in rows else ""
     return canvas.render(name, "Accuracy of every arm by field of minimal pairs", said)
 
 
@@ -125,13 +127,13 @@ def rank_lines(name: str, order: Disagreement, accuracy: Mapping[str, float], lo
     ends = [{arm: top + _LINE * (place + 0.3) for place, arm in enumerate(side)} for side in (order.ranks.first, order.ranks.second)]
     for arm in sorted(order.losses, key=lambda arm: looks[arm].colour is not None):
         look, (y1, y2) = looks[arm], (side[arm] for side in ends)
-        said = f"{arm}: loss {numbers.fixed(order.losses[arm])}, pairs {_percent(accuracy[arm])}"
+        said = f"{arm}: loss {numbers.fixed(order.losses[arm])}, pairs {numbers.percent(accuracy[arm], 1)}"
         canvas.path([(left, y1), (right, y2)], look.line, said)
         kind = "t muted" if look.colour is None else f"t tag f{look.colour}"
         for x, y in ((left, y1), (right, y2)):
             canvas.marker(look.marker, x, y, 4.2, look.dot, said)
         canvas.text(left - 12, y1 + 4, f"{short(arm)}  {numbers.fixed(order.losses[arm])}", kind, "end")
-        canvas.text(right + 12, y2 + 4, f"{_percent(accuracy[arm])}  {short(arm)}", kind)
+        canvas.text(right + 12, y2 + 4, f"{numbers.percent(accuracy[arm], 1)}  {short(arm)}", kind)
     said = f"By loss: {', '.join(order.ranks.first)}. By pairs: {', '.join(order.ranks.second)}."
     return canvas.render(name, "The order of the arms by loss and by minimal pairs", said)
 
@@ -164,7 +166,7 @@ def pair_table(pairs: Sequence[ArmPairs]) -> Table:
         rows.append(Row((*cells, *_against(one.against, one.compared)), kind))
     count, same = (value // len(pairs[0].by_seed) for value in (first.total.pairs, first.total.identical))
     notes = (
-        f"{numbers.exact(count)} pairs of {numbers.several(len(first.paradigms), 'paradigm')} from {pairs[0].source}; "
+        f"{numbers.exact(count)} pairs of {numbers.several(len(first.paradigms), 'paradigm')} from {Path(pairs[0].source).name}; "
         f"{numbers.several(same, 'pair')} of one and the same text left out; a tie is half.",
         "Log-probabilities are summed over a sentence's tokens and not divided by its length.",
     )
@@ -182,7 +184,7 @@ def _against(against: str | None, compared: PairedPairs | None) -> tuple[Cell, .
     half = numbers.NONE if compared.half is None else f"{compared.half} of {len(compared.differences)}"
     return (
         Cell(against, against), Cell(_points(compared.macro), compared.macro, seeds, "strong"),
-        Cell("not estimable" if interval is None else f"{_points(interval.low)} to {_points(interval.high)}", compared.macro),
+        Cell("not estimable" if interval is None else numbers.interval(100 * interval.low, 100 * interval.high, 1), compared.macro),
         Cell(f"{compared.won} / {compared.lost} / {compared.tied}", compared.won - compared.lost),
         Cell(f"{gained:,} / {lost:,}", gained - lost, each), Cell(_p(compared.p), compared.p, each),
         Cell(half, compared.half), Cell(compared.words, None, "", tone(compared.words)),
@@ -201,11 +203,7 @@ def term_table(pairs: Sequence[ArmPairs]) -> Table:
 
 
 def _accuracy(value: float | None) -> Cell:
-    return Cell(_percent(value), value, "" if value is None else repr(value))
-
-
-def _percent(value: float | None) -> str:
-    return numbers.NONE if value is None else f"{100 * value:.1f}%"
+    return Cell(numbers.percent(value, 1), value, "" if value is None else repr(value))
 
 
 def _points(value: float) -> str:

@@ -72,7 +72,7 @@ def results_rows(results: Sequence[ArmResult], reference: str, part: str = "vali
         Column("by seed", f"the gain of each seed, paired with the same seed of the {other}", terminal=False),
         Column("windows won", "rows, or blocks of targets of documents, on which the arm's loss is lower, of all", spare=3),
         Column("documents won", "documents on which the arm's loss is lower, of all", spare=1),
-        Column("FLOPs", f"training FLOPs as a multiple of {whose}", spare=4),
+        Column("FLOPs", f"training FLOPs as a multiple of {whose}"),
         Column("below floors", "lower loss than every simple model of the training text on the same targets", number=False, terminal=False),
         *(() if base else (Column("against", "the arm that it is compared with", number=False),)),
         Column("against " + base if base else "in words", number=False),
@@ -95,7 +95,7 @@ def _cells(result: ArmResult, base: str | None, units: bool) -> tuple[Cell, ...]
     ratio = result.cost_ratios.get("flops_total", 1.0)
 
     def won(number: int | None, of: int | None) -> Cell:
-        return Cell(numbers.NONE) if number is None or not of else Cell(f"{number:,}/{of:,}", number / of, f"{number / of:.1%}")
+        return Cell(numbers.NONE) if number is None or not of else Cell(f"{number:,}/{of:,}", number / of, numbers.percent(number / of, 1))
 
     return (
         Cell(result.name, result.name, result.arm.note),
@@ -123,9 +123,7 @@ def gain_cells(pairing: Paired | None, seeds: OverSeeds | None, units: bool = Fa
         Cell(numbers.signed(seeds.mean) + unit, seeds.mean, f"{seeds.mean!r} {WORDS[pairing.unit]}", "strong"),
         Cell("not estimable", seeds.mean, "fewer than two documents")
         if interval is None
-        else Cell(
-            f"{numbers.signed(interval.low)} to {numbers.signed(interval.high)}{unit}", seeds.mean, f"{interval.low!r} to {interval.high!r}"
-        ),
+        else Cell(numbers.interval(interval.low, interval.high) + unit, seeds.mean, f"{interval.low!r} to {interval.high!r}"),
         Cell(
             ", ".join(numbers.signed(gain) for gain in seeds.gains.values()) + unit,
             seeds.sd,

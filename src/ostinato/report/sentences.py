@@ -69,13 +69,15 @@ def _lead(study: Study, results: Sequence[ArmResult], ranked: Sequence[ArmResult
     if len(set(kinds)) == 1 and kinds[0] in ("better", "worse"):
         best = "Best" if kinds[0] == "better" else "Least so"
         return f"{both.capitalize()} arms compared with {base} are {kinds[0]}. {best}: {lines[0]}", lines[1:]
+    first = "Best" if kinds[0] == "better" else "On an equal budget" if "better" in kinds else "Lowest loss among them"
     said = [f"{count} {'is' if count == 1 else 'are'} {words}" for count, words in counts if count]
-    return f"Of {len(ranked)} arms compared with {base}, {numbers.listed(said)}. Best: {lines[0]}", lines[1:]
+    return f"Of {len(ranked)} arms compared with {base}, {numbers.listed(said)}. {first}: {lines[0]}", lines[1:]
 
 
 def evidence(seeds: OverSeeds, interval: Interval | None) -> str:
     """The part in parentheses: the interval over documents and what the seeds say."""
-    parts = ["no interval: fewer than two documents"] if interval is None else [f"95% over documents {_range(interval)}"]
+    span = interval and f"95% over documents {numbers.interval(interval.low, interval.high, 3)}"
+    parts = [span or "no interval: fewer than two documents"]
     signs = [gain > 0 for gain in seeds.gains.values()]
     if len(signs) == 1:
         parts.append("one seed")
@@ -85,10 +87,6 @@ def evidence(seeds: OverSeeds, interval: Interval | None) -> str:
         ours = sum(sign == ((seeds.mean or 0) > 0) for sign in signs)
         parts.append("the two seeds disagree in sign" if len(signs) == 2 else f"{ours} of {len(signs)} seeds agree in sign")
     return "; ".join(parts)
-
-
-def _range(interval: Interval) -> str:
-    return f"{numbers.signed(interval.low, 3)} to {numbers.signed(interval.high, 3)}"
 
 
 def compared_words(arm: str, other: str, seeds: OverSeeds, interval: Interval | None) -> str:

@@ -85,7 +85,7 @@ def _row(value: float, result: ArmResult, times: float) -> Row:
     at = crossed and crossed.tokens
     side = {"before": "before the first pass ends", "after": "after the first pass", "inside": "before or after cannot be told"}
     words = numbers.NONE if crossed is None else "no" if at is None else side.get(crossed.side or "", "yes")
-    span = "not estimable" if interval is None else f"{numbers.signed(interval.low * times)} to {numbers.signed(interval.high * times)}"
+    span = "not estimable" if interval is None else numbers.interval(interval.low * times, interval.high * times)
     return Row((
         Cell(f"{value:,g}" if value < 1 else numbers.exact(value), value), Cell(result.name, result.name), Cell(str(result.against)),
         Cell(numbers.signed(gain), gain, f"{gain!r}", "strong"), Cell(span), Cell(numbers.human(at), at),
