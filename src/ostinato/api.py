@@ -2,12 +2,14 @@
 
     study = ostinato.Study.load("quickstart")
     study.plan()        # what every arm costs, what is matched
+    study.register()    # seal its predictions
     study.run()         # train and measure what is due
     study.results()     # the paired table
+    study.judge()       # what became of the predictions
     study.report()      # one HTML page
 
-`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `take_measures`, `generate`, `export_run` and `query` are the other verbs, as
-functions of the package: `ostinato.query("select …")`. Loading, planning and reporting import no torch; what runs a model does.
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `take_measures`, `generate`, `export_run` and `query` are
+the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning and reporting import no torch; what runs a model does.
 """
 
 from __future__ import annotations
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
     from ostinato.launch.calibrate import Calibrated
     from ostinato.launch.measuring import Measured
     from ostinato.measure.check import Check
+    from ostinato.report.judgement import JudgementSheet
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
     from ostinato.store import Answer, RunFolder, Store
+    from ostinato.store.registrations import Registration
+    from ostinato.store.seals import Checked
     from ostinato.study.records import Arm, Measure
     from ostinato.study.records import Study as Record
 
@@ -112,6 +117,28 @@ class Study:
         chosen = [self.arm(name) for name in arms] if arms else self.record.arms
         return Drawings({arm.name: _draw(arm) for arm in chosen})
 
+    def register(self) -> Registration:
+        """Seal the study with its predictions; where nothing has changed since the newest registration, that one, `found`.
+
+        Raises StudyError for a study without predictions, StoreError where a registration that is there is torn.
+        """
+        from ostinato.judge.register import register
+
+        return register(self.record, self.store)
+
+    def unregistered(self) -> str:
+        """Why registering is the next step, in words; "" for a study without predictions, and for one that is sealed as it is."""
+        from ostinato.judge.register import unregistered
+
+        return unregistered(self.record, self.store)
+
+    def judge(self) -> JudgementSheet:
+        """The verdict on every prediction as it was sealed; the study's log says that it was judged, and held-out gains are shown."""
+        from ostinato.judge.judge import judge
+        from ostinato.report.judgement import JudgementSheet
+
+        return JudgementSheet(judge(self.record, self.store), self.source)
+
     def run(
         self,
         arms: Iterable[str] | None = None,
@@ -152,7 +179,7 @@ class Study:
 
 
 def calibrate(device: str = "auto", compiled: bool = False, console: Console | None = None) -> Calibrated:
-    """Measure this machine with training steps of small models, in about a minute, and keep the result in the cache folder.
+    """Measure this machine with training steps of small models, in one to three minutes, and keep the result in the cache folder.
 
     compiled: also how long compiling takes and what it saves, in minutes. Raises TrainingError when a probe fails.
     """
@@ -260,6 +287,16 @@ def check(run: str, tokens: int | None = None, store: Path | str | None = None) 
     from ostinato.measure.check import check as measure_again
 
     return measure_again(find_run(run, store), open_store(store), tokens)
+
+
+def check_registration(folder: Path | str) -> Checked:
+    """Whether registrations are as they were sealed: in a folder of them, in one, in a study's folder, or in a store (of anybody).
+
+    Raises StoreError where there is none.
+    """
+    from ostinato.store.seals import check as verify
+
+    return verify(Path(folder).expanduser())
 
 
 def take_measures(

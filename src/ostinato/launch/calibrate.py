@@ -31,6 +31,7 @@ from ostinato.store.environment import DEVICES, need_compiler
 from ostinato.study.records import Evaluate
 
 SECONDS = 0.25  # for each probe, or two steps of it
+MOST_SECONDS = 60.0  # of all probes of a process; then those that are left are not taken, because the machine is busy
 MOST_AT_ONCE = 16
 SILENT_SECONDS = 300.0
 Progress = Callable[[str, float], None]
@@ -124,7 +125,7 @@ def _measured(device: str, dtype: str, threads: int, at_once: int, probes: Seque
             environment["TORCHINDUCTOR_CACHE_DIR"] = held.enter_context(tempfile.TemporaryDirectory())
         held.callback(_end, processes)
         for index in range(at_once):
-            request = {"device": device, "dtype": dtype, "threads": threads, "seconds": seconds, "compiled": compiled,
+            request = {"device": device, "dtype": dtype, "threads": threads, "seconds": seconds, "most": MOST_SECONDS, "compiled": compiled,
                        "probes": [asdict(probe) for probe in probes], "turn": index * len(probes) // at_once}  # fmt: skip
             process = subprocess.Popen([sys.executable, "-m", "ostinato.launch.probe", json.dumps(request)], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -172,12 +173,14 @@ def _failed(what: str) -> TrainingError:
 
 def _pace(found: Sequence[dict[str, Any]], probes: Sequence[Probe], threads: int, at_once: int, dtype: str) -> Pace:
     taken = {index: [said for said in found if said.get("probe") == index and "step" in said] for index in range(len(probes))}
+    taken = {index: found for index, found in taken.items() if found}
+    probes = [probes[index] for index in taken]
     arms = [probe.arm(dtype) for probe in probes]
     works = [step_work(arm, probe.vocab) for arm, probe in zip(arms, probes, strict=True)]
     step, error = fit(works, [min(said["step"] for said in taken[index]) for index in taken], STEP)
     evaluate = Evaluate()
     reads = [measuring_work(arm, probe.vocab, probe.context, 0.5, 2.0 * taken[index][0]["scored"], evaluate.batch)
-             for index, (arm, probe) in enumerate(zip(arms, probes, strict=True))]  # fmt: skip
+             for index, arm, probe in zip(taken, arms, probes, strict=True)]  # fmt: skip
     forward, _ = fit(reads, [min(said["forward"] for said in taken[index]) for index in taken], FORWARD)
     start = statistics.mean(said["start"] for said in found if "start" in said)
     return Pace(threads, at_once, dtype, step, forward, start, error)

@@ -27,6 +27,9 @@ from ostinato.study.records import Arm, Evaluate
 from ostinato.train.machine import choose
 from ostinato.train.trainer import Trainer
 
+LEAST = 10
+"""Probes of each process, however long they take: the fit has no more counts than that."""
+
 
 class Numbers(Prepared):
     """A text of random tokens, in documents of four rows: as many steps of a probe as it may take, and a little to measure."""
@@ -77,7 +80,8 @@ def _say(**what: Any) -> None:
 
 
 def main(request: dict[str, Any]) -> None:
-    """request: device, dtype, threads, probes (as records), turn (with which this process begins), seconds (for each), compiled."""
+    """request: device, dtype, threads, probes (as records), turn (with which this process begins), seconds (for each), most (for all,
+    beyond LEAST of them), compiled."""
     given = (request["device"], request["dtype"], request["threads"])
     probes = [Probe(**record) for record in request["probes"]]
     order = [*range(request["turn"], len(probes)), *range(request["turn"])]
@@ -85,7 +89,10 @@ def main(request: dict[str, Any]) -> None:
         last = trainer_of(probes[order[0]], *given)
         last.step()
         _say(ready=True)
-        for index in order:
+        began = time.monotonic()
+        for place, index in enumerate(order):
+            if place >= LEAST and time.monotonic() - began > request["most"]:
+                break  # a machine that is busy: the fit has fewer probes, and says how far off it is
             last = trainer_of(probes[index], *given)
             step = median_seconds(last.step, request["seconds"])
             measure, scored = forward_of(last)

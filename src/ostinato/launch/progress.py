@@ -31,12 +31,14 @@ def calibrating(console: Console | None, title: str = "calibrating this machine"
     """While the machine is calibrated: a bar with the time left, or one line; yields the function that is told (stage, share done)."""
     console = console or Console(highlight=False)
     if not (console.is_terminal or console.is_jupyter):
-        said = []
+        began, last = time.monotonic(), float("-inf")
 
         def say(stage: str, share: float) -> None:
-            if not said:
-                said.append(stage)
-                console.print(f"{title} …", soft_wrap=True, markup=False)
+            nonlocal last
+            if (now := time.monotonic()) - last >= LINE_SECONDS / 3:
+                told = f": {share:.0%}, {duration(now - began)} so far ({stage})" if share else " …"
+                console.print(f"{title}{told}", soft_wrap=True, markup=False)
+                last = now
 
         yield say
         return

@@ -190,7 +190,7 @@ def runs_line(plan: Plan) -> str:
 def seconds_line(plan: Plan) -> str:
     """How long the study takes on this machine, and how that is known; or how to find out."""
     if plan.calibration is None:
-        return "How long it takes here is not known: `ostinato calibrate` measures this machine once, in about a minute."
+        return "How long it takes here is not known: `ostinato calibrate` measures this machine once, in one to three minutes."
     if plan.choice.seconds is None:
         formats = ", ".join(sorted({ledger.arm.recipe.dtype for ledger in plan.ledgers if plan.seconds[ledger.name] is None}))
         return f"How long it takes is not known: {plan.calibration.device} is not calibrated for products in {formats}."
