@@ -66,7 +66,7 @@ def grouping(targets: TargetTable) -> Grouping:
     _, first, place = np.unique(targets.document, return_index=True, return_inverse=True)
     digest = targets.digest[first]
     key = np.empty(len(digest), dtype=[("digest", np.uint64), ("copy", np.int64)])
-    key["digest"], key["copy"] = digest, _copies(digest)
+    key["digest"], key["copy"] = digest, copies(digest)
     sizes = np.bincount(place, targets.bytes, len(first)).astype(np.int64)
     return Grouping(place, key, sizes, np.bincount(place, minlength=len(first)))
 
@@ -84,13 +84,13 @@ class Groupings:
         return self._known[target_id]
 
 
-def _copies(digest: np.ndarray) -> np.ndarray:
+def copies(digest: np.ndarray) -> np.ndarray:
     """Of each of equal digests, which it is: 0, 1, ... in the order in which they stand; int64 [K]."""
     order = np.argsort(digest, kind="stable")
     ranked = digest[order]
-    copies = np.empty(len(digest), np.int64)
-    copies[order] = np.arange(len(digest)) - np.searchsorted(ranked, ranked, "left")
-    return copies
+    which = np.empty(len(digest), np.int64)
+    which[order] = np.arange(len(digest)) - np.searchsorted(ranked, ranked, "left")
+    return which
 
 
 def shared(reference: Documents, arm: Documents) -> tuple[Documents, Documents]:

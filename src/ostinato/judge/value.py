@@ -213,16 +213,16 @@ def _chosen(values: list[Value], choose: Callable[..., Value]) -> Value:
 def over_units(keys: np.ndarray, sums: np.ndarray, sizes: np.ndarray, seeds: Mapping[int, float], unit: str, what: str) -> Value:
     """sum(sums) / sum(sizes) with the residual of every unit.  keys: uint64 [K], each once; sums, sizes: [K]; what: a unit, in a word.
 
-    seeds: the number of each seed alone. Units of size 0 are left out. Raises NotEstimable where nothing is left.
+    seeds: the number of each seed alone. Raises NotEstimable where the sizes add up to 0.
     """
-    held = np.flatnonzero(sizes)
-    keys, sums, sizes = keys[held], np.asarray(sums, np.float64)[held], np.asarray(sizes, np.float64)[held]
-    if not len(keys):
+    sums, sizes = np.asarray(sums, np.float64), np.asarray(sizes, np.float64)
+    if not len(keys) or not sizes.sum():
         raise NotEstimable(f"there is no {what} to measure it on")
     mean = math.fsum(seeds.values()) / len(seeds) if seeds else 0.0
     known = Value(float(sums.sum() / sizes.sum()), {seed: value - mean for seed, value in seeds.items()}, unit=unit)
-    if len(keys) == 1:
-        return replace(known, unknown=f"one {what}: the noise over {what}s is not known")
+    if len(keys) == 1 or not sizes.all():
+        lack = f"one {what}" if len(keys) == 1 else f"a {what} of size 0"
+        return replace(known, unknown=f"{lack}: the noise over {what}s is not known")
     values, freedom = cluster_residuals(sums, sizes)
     order = np.argsort(keys)
     return replace(known, documents=Residuals(keys[order], values[order]), freedom=freedom)
