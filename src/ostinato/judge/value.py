@@ -61,14 +61,14 @@ class Value:
 
     seeds: each seed's deviation from the mean over seeds, {} for what has no seeds (a constant, a cost); one seed deviates by 0.
     documents: residuals (`analysis.intervals.cluster_residuals`), None for what rests on no text; freedom: of their error.
-    noise, noise_freedom: a stated standard error.  unknown: why its noise is not known, "" where it is: then nothing about it is clear.
+    noise: a stated standard error, by the runs that it comes from, so that what two numbers share cancels; noise_freedom: of it.  unknown: why its noise is not known, "" where it is: then nothing about it is clear.
     """
 
     point: float
     seeds: Mapping[int, float] = field(default_factory=dict)
     documents: Residuals | None = None
     freedom: float = math.inf
-    noise: float = 0.0
+    noise: Residuals | None = None
     noise_freedom: float = math.inf
     unit: str = ""
     unknown: str = ""
@@ -90,7 +90,7 @@ class Value:
             n = len(self.seeds)
             found[SEEDS] = math.sqrt(math.fsum(value**2 for value in self.seeds.values()) / (n - 1) / n), n - 1
         if self.noise:
-            found[STATED] = self.noise, self.noise_freedom
+            found[STATED] = self.noise.error, self.noise_freedom
         return found
 
     def interval(self, kind: str, level: float = LEVEL) -> Interval | None:
@@ -129,12 +129,16 @@ class Value:
 
     @property
     def about_zero(self) -> bool:
-        """As the table of results says it (`analysis.seeds`): in the noise of two seeds it is within twice their standard deviation."""
+        """As the table of results says it (`analysis.seeds`): in the noise of two seeds it is within twice their standard deviation.
+
+        A stated noise, which mostly rests on one pair of runs, says how strong a number is and refuses none.
+        """
         if not self.point:
             return True
         if len(self.seeds) == 2 and abs(self.point) <= 2 * math.sqrt(math.fsum(value**2 for value in self.seeds.values())):
             return True
-        return any(self.interval(kind).holds(0.0) for kind in self.errors if kind != SEEDS or len(self.seeds) > 2)
+        told_by = [kind for kind in self.errors if kind != STATED and (kind != SEEDS or len(self.seeds) > 2)]
+        return any(self.interval(kind).holds(0.0) for kind in told_by)
 
     def by_seed(self) -> dict[int, float]:
         """The number of each seed alone, to first order."""
@@ -245,22 +249,27 @@ def _first_order(point: float, parts: list[tuple[Value, float]], unit: str) -> V
     if not math.isfinite(point):
         raise NotEstimable("a number beyond all bounds")
     values = [value for value, _ in parts]
-    documents = None
-    for value, slope in parts:
-        if value.documents is not None:
-            mine = value.documents.times(slope)
-            documents = mine if documents is None else documents.plus(mine)
     seeds, unpaired = _paired_seeds(parts)
     return Value(
         point=point,
         seeds=seeds,
-        documents=documents,
+        documents=_together((value.documents, slope) for value, slope in parts),
         freedom=min((value.freedom for value in values if value.documents is not None), default=math.inf),
-        noise=math.hypot(*(slope * value.noise for value, slope in parts)),
+        noise=_together((value.noise, slope) for value, slope in parts),
         noise_freedom=min((value.noise_freedom for value in values if value.noise), default=math.inf),
         unit=unit,
         unknown="; ".join(dict.fromkeys(reason for reason in (*(value.unknown for value in values), unpaired) if reason)),
     )
+
+
+def _together(parts: Iterable[tuple[Residuals | None, float]]) -> Residuals | None:
+    """Residuals of a sum, from those of each part and its slope; None where no part has any."""
+    found = None
+    for residuals, slope in parts:
+        if residuals is not None:
+            mine = residuals.times(slope)
+            found = mine if found is None else found.plus(mine)
+    return found
 
 
 def _paired_seeds(parts: list[tuple[Value, float]]) -> tuple[dict[int, float], str]:
