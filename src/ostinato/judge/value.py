@@ -61,7 +61,8 @@ class Value:
 
     seeds: each seed's deviation from the mean over seeds, {} for what has no seeds (a constant, a cost); one seed deviates by 0.
     documents: residuals (`analysis.intervals.cluster_residuals`), None for what rests on no text; freedom: of their error.
-    noise: a stated standard error, by the runs that it comes from, so that what two numbers share cancels; noise_freedom: of it.  unknown: why its noise is not known, "" where it is: then nothing about it is clear.
+    noise: a stated standard error, by the runs that it comes from, so that what two numbers share cancels; noise_freedom: of it.
+    unknown: why its noise is not known, "" where it is: then nothing about it is clear.
     """
 
     point: float
