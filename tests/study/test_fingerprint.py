@@ -115,6 +115,11 @@ def test_memory_only_keys_do_not_change_it():
     assert run_fingerprint(with_recipe(micro_batch=128, activation_checkpointing=True), 1, "data") == PLAIN
 
 
+def test_a_run_made_again_is_another_run_and_none_keeps_its_name():
+    prints = {word: run_fingerprint(ARM.model_copy(update={"again": word}), 1, "data") for word in (None, "threads", "checkpointing")}
+    assert prints[None] == PLAIN and len(set(prints.values())) == 3
+
+
 @settings(max_examples=50)
 @given(st.text(max_size=20), st.text(max_size=20), st.lists(st.integers(0, 99), max_size=4), st.text(max_size=5))
 def test_names_notes_and_the_other_seeds_never_change_it(name, note, seeds, contingent):

@@ -45,7 +45,7 @@ def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     """All that a run's numbers follow from, in one form: the arm's name, note and evaluation are no part of it.
 
     Ways of writing the same model agree: no schedule and `1..8`; ratio 4 and the same hidden; a tie in one range or in two; residual
-    scaling by the effective depth and by the same number.
+    scaling by the effective depth and by the same number. `again` keeps the runs of one model and recipe apart.
     """
     model = arm.model.model_dump(mode="json", exclude={"schedule", "passes", "mlp", "heads", "kv_heads", "head_dim", "tie"})
     for key in LATER:
@@ -58,7 +58,7 @@ def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     if model["residual_scaling"] == effective_depth(arm_applications(arm.model)):
         model["residual_scaling"] = "effective"
     recipe = arm.recipe.model_dump(mode="json", exclude=MEMORY_ONLY)
-    return {
+    return ({} if arm.again is None else {"again": arm.again}) | {
         "rules": RULES,
         "model": model,
         "recipe": recipe,

@@ -287,6 +287,8 @@ class Arm(Record):
     seed_names: dict[Count, str] = Field({}, description="other names for single runs, by seed, as a source calls them")
     contingent: str | None = Field(None, description="run only when asked by name; says on what result it depends")
     against: str | None = Field(None, description="the arm that this one is compared with; default: the study's reference")
+    again: str | None = Field(None, description="a word that gives the arm runs of its own beside those of the same model and recipe: the "
+                              "same seeds again, with other threads, micro_batch or checkpointing")  # fmt: skip
 
 
 class Study(Record):

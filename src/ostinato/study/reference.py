@@ -12,7 +12,7 @@ from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Mo
 SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints,
             "measure": Measure}  # fmt: skip
 _OF_STUDY = ("question", "about", "source", "ours", "reference")
-_OF_ARM = ("note", "contingent", "against", "seeds", "seed_names")
+_OF_ARM = ("note", "contingent", "against", "again", "seeds", "seed_names")
 
 
 def keys() -> list[dict[str, str]]:

@@ -101,7 +101,7 @@ def _arm(name: str, body: dict[str, Any], keys: dict[str, Any], tree: Section, b
     recipe = without_nulls(merge(keys.get("recipe") or {}, body.get("recipe") or {}))
     data = without_nulls(merge(keys.get("data") or {}, body.get("data") or {}))
     seeds = next(given for given in (body.get("seeds"), keys.get("seeds"), DEFAULT_SEEDS) if given is not None)
-    extra = without_nulls({key: body.get(key) for key in ("note", "contingent", "against", "seed_names")})
+    extra = without_nulls({key: body.get(key) for key in ("note", "contingent", "against", "again", "seed_names")})
     found.written[name] = {**model, **extra, "recipe": recipe, "data": data, "seeds": seeds}
     missing = [key for key in ("layers", "d_model", "heads") if key not in model]
     if missing:

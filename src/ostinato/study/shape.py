@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from ostinato.study.numbers import Count
 from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Recipe, Record, Study
 
-OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent", "against")
+OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent", "against", "again")
 """Keys of an arm that are no model keys."""
 
 
@@ -77,7 +77,7 @@ def as_list(value: Any) -> Any:
 def study_keys() -> Keys:
     """The shape of a whole study file."""
     seeds = Leaf(FieldInfo.from_annotation(Annotated[tuple[Annotated[Count, Field(ge=0)], ...], BeforeValidator(as_list)]))
-    arm = Keys(_of(Model) | _of(Arm, "recipe", "data", "seed_names", "note", "contingent", "against") | {"seeds": seeds})
+    arm = Keys(_of(Model) | _of(Arm, "recipe", "data", "seed_names", "note", "contingent", "against", "again") | {"seeds": seeds})
     top = _of(Study, "question", "about", "source", "ours", "reference") | {
         "data": Keys(_of(Data)),
         "recipe": Keys(_of(Recipe)),
