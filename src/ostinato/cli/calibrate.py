@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         compiled: Annotated[bool, typer.Option("--compile", help="Also what compiling takes and saves (minutes).")] = False,
         as_json: Json = False,
     ) -> None:
-        """Measure this machine with training steps of small models (one to three minutes), so that plans know seconds and runs use all cores."""
+        """Measure this machine with training steps of small models (one to three minutes): plans then know seconds, runs use all cores."""
         from rich.console import Console
 
         from ostinato import api
