@@ -8,8 +8,9 @@
     study.judge()       # what became of the predictions
     study.report()      # one HTML page
 
-`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `take_measures`, `generate`, `export_run` and `query` are
-the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning and reporting import no torch; what runs a model does.
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `take_measures`, `generate`, `export_run` and `query`
+are the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning, registering and reporting import no
+torch; what runs a model does.
 """
 
 from __future__ import annotations

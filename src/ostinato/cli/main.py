@@ -1,6 +1,7 @@
 """`ostinato`: the verbs, and the one place where an error becomes a message and an exit code.
 
-Exit codes: 0 done, 1 done but not all is well (a run failed, a loss was not reproduced), 2 something the user can mend, 130 interrupted.
+Exit codes: 0 done, 1 done but not all is well (a run failed, a loss was not reproduced, a registration was edited), 2 something the user
+can mend, 130 interrupted; `judge` has 10, 20 and 30 of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NoReturn
 import typer
 
 from ostinato import __version__
-from ostinato.cli import calibrate, check, draw, export, generate, keys, list_, measure, new, plan, query, report, run
+from ostinato.cli import calibrate, check, draw, export, generate, judge, keys, list_, measure, new, plan, query, register, report, run
 from ostinato.errors import OstinatoError, StoreError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -46,7 +47,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
-for verb in (new, keys, plan, run, report, draw, check, query, generate, measure, export, list_, calibrate):
+for verb in (new, keys, plan, register, run, judge, report, draw, check, query, generate, measure, export, list_, calibrate):
     verb.register(app)
 
 

@@ -15,10 +15,14 @@ def register(app: typer.Typer) -> None:
         """Show what every arm costs, which axes equal those of the arm it is compared with, and what could confound the comparison."""
         from ostinato.api import Study
 
-        result = Study.load(study, size=size).plan()
+        loaded = Study.load(study, size=size)
+        result = loaded.plan()
         if as_json:
             print_json(result.rows())
             return
         from rich.console import Console
 
-        Console(highlight=False).print(result)
+        console = Console(highlight=False)
+        console.print(result)
+        if why := loaded.unregistered():
+            console.print(f"next: ostinato register {study}   ({why}), then ostinato run {study}", markup=False, soft_wrap=True)

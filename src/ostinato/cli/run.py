@@ -40,6 +40,8 @@ def register(app: typer.Typer) -> None:
 
         loaded = Study.load(study, size=size, store=store)
         console = Console(stderr=as_json, highlight=False)
+        if why := loaded.unregistered():
+            console.print(f"! {why}: these runs come before that. First: ostinato register {study}", markup=False, soft_wrap=True)
         outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, threads=threads, device=device, compiled=compiled, track=track or None,
                              console=console)  # fmt: skip
         if outcome.interrupted:
@@ -52,5 +54,7 @@ def register(app: typer.Typer) -> None:
             console = Console(highlight=False)
             console.print(results)
             console.print(f"report: {page}", soft_wrap=True)
+            if getattr(loaded.record, "predictions", ()):
+                console.print(f"next: ostinato judge {study}", markup=False, soft_wrap=True)
         if outcome.failed:
             raise typer.Exit(1)

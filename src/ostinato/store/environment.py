@@ -37,11 +37,16 @@ def machine() -> dict[str, Any]:
     """versions (of the code, Python and the packages that numbers depend on) and hardware."""
     import psutil
 
-    return {"versions": {"ostinato": ostinato.__version__, "ostinato_source": source_hash(), "python": platform.python_version(),
-                         **{name: _version(name) for name in PACKAGES}},
+    return {"versions": versions(),
             "hardware": {"system": platform.platform(), "cpu": cpu_model(), "cores": psutil.cpu_count(logical=False),
                          "threads": psutil.cpu_count(), "usable": usable_cores(), "memory_bytes": psutil.virtual_memory().total,
                          "gpus": gpus()}}  # fmt: skip
+
+
+def versions() -> dict[str, str | None]:
+    """Of the code, Python and the packages that numbers depend on, without importing any; null for one that is not installed."""
+    return {"ostinato": ostinato.__version__, "ostinato_source": source_hash(), "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES}}  # fmt: skip
 
 
 def _version(package: str) -> str | None:
@@ -118,6 +123,25 @@ def git_state(folder: Path) -> dict[str, Any] | None:
     status = _output(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
     branch = _output(["git", "-C", str(folder), "rev-parse", "--abbrev-ref", "HEAD"])
     return {"commit": commit.strip(), "branch": (branch or "").strip() or None, "dirty": None if status is None else bool(status.strip())}
+
+
+def file_state(file: Path | None) -> dict[str, str | None]:
+    """The commit of the repository that a file lies in, and the file beside it: `as committed`, `changed since` or `not committed`.
+
+    Where no commit is known `why` says why; never an error.
+    """
+    if file is None:
+        return {"commit": None, "why": "the study was not read from a file"}
+    folder, state = file.parent, git_state(file.parent)
+    if state is None:
+        if shutil.which("git") is None:
+            return {"commit": None, "why": "git is not installed"}
+        inside = _output(["git", "-C", str(folder), "rev-parse", "--git-dir"])
+        return {"commit": None, "why": "its repository has no commit yet" if inside else "it is in no git repository that can be read"}
+    tracked = _output(["git", "-C", str(folder), "ls-files", "--error-unmatch", "--", file.name])
+    changed = _output(["git", "-C", str(folder), "status", "--porcelain", "--", file.name])
+    words = "not committed" if tracked is None else "as committed" if changed == "" else "changed since"
+    return {"commit": state["commit"], "branch": state["branch"], "file": words}
 
 
 def _output(command: list[str]) -> str | None:

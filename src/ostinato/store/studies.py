@@ -2,6 +2,7 @@
 
     studies/NAME/HASH/study.json    the resolved study and the run (fingerprint) of every arm and seed
     studies/NAME/HASH/given.yaml    the file as a person wrote it
+    studies/NAME/registrations/     the study as it was sealed, before its runs and later (`store.registrations`)
     studies/NAME/log.jsonl          what was done and looked at, and when
 
 The hash covers the resolved study and its runs, so a changed study, or the same study over changed text, is another version beside the
@@ -18,6 +19,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from ostinato.files import lock, new_folder
+from ostinato.store import registrations
+from ostinato.store.registrations import Registration, Result
 from ostinato.store.tables import now, read_json, torn, write_json
 from ostinato.study.fingerprint import fingerprint
 from ostinato.study.records import Evaluate, Study
@@ -110,6 +113,30 @@ class StudyFolder:
         wanted = _content(study)
         return next((version for version in reversed(self.versions()) if _content(version.study) == wanted), None)
 
+    # --- registrations
+
+    @property
+    def registrations_path(self) -> Path:
+        return self.path / registrations.FOLDER
+
+    def register(self, study: Study, results: Sequence[Result] = (), git: Mapping[str, str | None] | None = None) -> Registration:
+        """Seal `study` as the next registration; the newest is returned, as found, where the study has not changed since.
+
+        results: what exists already. git: `environment.file_state` of the study's file. Raises StoreError when one that is there is torn.
+        """
+        with lock(self.path / "lock"):
+            taken = [event["number"] for event in self.events() if event.get("event") == "registered" and type(event.get("number")) is int]
+            made = registrations.write(self.registrations_path, study, results, git or {}, self.held_out_shown(), max(taken, default=0))
+            if not made.found:
+                self.log("registered", number=made.number, fingerprint=made.fingerprint)
+        return made
+
+    def registrations(self) -> list[Registration]:
+        """Every registration, by number. Raises StoreError when one is torn."""
+        return registrations.read_all(self.registrations_path)
+
+    # --- the log
+
     def log(self, event: str, **info: Any) -> None:
         """Add an event to the study's log: a run begun, the held-out part looked at."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -132,7 +159,14 @@ class StudyFolder:
 
     def held_out_shown(self) -> str | None:
         """When the held-out part was first shown (ISO time), None when it never was."""
-        return next((event["at"] for event in self.events() if event["event"] == "held_out_shown"), None)
+        return self._first("held_out_shown")
+
+    def judged(self) -> str | None:
+        """When the study was first judged (ISO time), which shows the held-out part too; None when it never was."""
+        return self._first("judged")
+
+    def _first(self, name: str) -> str | None:
+        return next((event["at"] for event in self.events() if event["event"] == name), None)
 
     def _used(self, version: str) -> int:
         """The place in the log of the last run of a version."""

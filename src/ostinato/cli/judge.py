@@ -1,0 +1,29 @@
+"""`ostinato judge`: what became of every prediction, as it was sealed."""
+
+from __future__ import annotations
+
+import typer
+
+from ostinato.cli.common import Json, Size, StorePath, StudySource, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+
+    @app.command()
+    def judge(study: StudySource, size: Size = None, store: StorePath = None, as_json: Json = False) -> None:
+        """Give the verdict on every prediction, the numbers that gave it, by how much, and whether that is clear or within noise.
+
+        Exits with 0; 10 when a prediction is killed; 20 when a run failed or is missing, or a prediction is not estimable; 30 for both;
+        2 for a mistake. Held-out gains are shown from here on, and the study's log says when.
+        """
+        from ostinato.api import Study
+
+        sheet = Study.load(study, size=size, store=store).judge()
+        if as_json:
+            print_json(sheet.record())
+        else:
+            from rich.console import Console
+
+            Console(highlight=False).print(sheet)
+        raise typer.Exit(sheet.exit_status)
