@@ -26,12 +26,26 @@ class ScheduleError(OstinatoError):
         super().__init__(f"schedule {text[:80]!r}, column {column}: {what}", rule, fix)
 
 
+class ClaimError(OstinatoError):
+    """The text of a prediction that does not parse, or names what is not there; `column` (from 1) is where in `text`."""
+
+    def __init__(self, text: str, column: int, what: str, rule: str = "", fix: str = ""):
+        self.text, self.column = text, column
+        first = max(0, min(column - 40, len(text) - 80))
+        shown = ("…" if first else "") + " ".join(text[first : first + 80].split()) + ("…" if len(text) > first + 80 else "")
+        super().__init__(f"{shown!r}, column {column}: {what}", rule, fix)
+
+
 class DataError(OstinatoError):
     """Text, a tokenizer or shards that cannot be used."""
 
 
 class StoreError(OstinatoError):
     """A store, a run or a checkpoint that is missing, torn, locked or of another make."""
+
+
+class InUse(StoreError):
+    """A folder of the store that another process works on."""
 
 
 class TrainingError(OstinatoError):

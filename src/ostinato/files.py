@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ostinato.errors import StoreError
+from ostinato.errors import InUse
 
 
 def default_cache() -> Path:
@@ -99,7 +99,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 def lock(path: Path, wait: float | None = None, holder: str = "") -> Iterator[None]:
     """Hold an exclusive lock on the file `path`; the system lets go of it when the process dies, however it dies.
 
-    wait: seconds to wait for another holder (None waits as long as it takes). Raises StoreError when time is up.
+    wait: seconds to wait for another holder (None waits as long as it takes). Raises InUse when time is up.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = None if wait is None else time.monotonic() + wait
@@ -111,7 +111,7 @@ def lock(path: Path, wait: float | None = None, holder: str = "") -> Iterator[No
             except BlockingIOError:
                 if deadline is not None and time.monotonic() >= deadline:
                     file.seek(0)
-                    raise StoreError(
+                    raise InUse(
                         f"{path.parent} is in use by {file.read().strip() or 'another process'}",
                         "one process at a time writes there",
                         "wait for it to finish, or stop it, then give the same command again",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from ostinato.errors import StoreError
+from ostinato.files import lock
 from ostinato.launch import due
 from ostinato.launch.jobs import all_jobs, prepare_texts
-from ostinato.launch.measuring import measure_at_end, measure_study
+from ostinato.launch.measuring import measure_at_end, measure_study, measured_run
+from ostinato.measure.taking import measure_run
+from ostinato.store import RunFolder
 from ostinato.study.records import Measure
 from ostinato.train import RunRequest, train
 
@@ -94,6 +99,45 @@ def test_a_study_is_measured_run_by_run(trained, store, console):
         "lens": "taken", "depths": "left out"}  # fmt: skip
     missing = measure_study(study, store, MEASURE, tokens=7, device="cpu", console=console)
     assert [row["why"].splitlines()[0] for row in missing.failed] == [f"run {job.folder.name} has no checkpoint at 7 tokens"]
+
+
+def test_a_run_that_another_process_has_is_measured_elsewhere(trained, store, console, monkeypatch):
+    study, job = trained
+    monkeypatch.setattr("ostinato.measure.taking.WAIT_SECONDS", 0.0)
+
+    def measured():
+        found = measure_study(study, store, MEASURE, device="cpu", console=console)
+        assert not found.failed
+        return [row for row in found.rows if row["run"] == job.folder.name]
+
+    with contextlib.ExitStack() as other:
+        other.enter_context(lock(job.folder.path / "lock", holder="process 7"))
+        (row,) = measured()
+        assert row["state"] == "elsewhere" and "another process works on it" in row["why"] and "process 7" in row["why"]
+        assert not job.folder.measures()
+
+        def then_let_go(*given, **text):
+            with contextlib.closing(other):
+                return measured_run(*given, **text)
+
+        monkeypatch.setattr("ostinato.launch.measuring.measured_run", then_let_go)
+        assert [row["state"] for row in measured()] == ["taken", "taken"], "tried again behind the others"
+
+
+def test_what_another_process_took_meanwhile_is_not_taken_again(trained, store, monkeypatch):
+    study, job = trained
+    genuine = RunFolder.lock
+
+    @contextlib.contextmanager
+    def late(folder, *rest, **more):
+        monkeypatch.setattr(RunFolder, "lock", genuine)
+        at_end(study, job)
+        with genuine(folder, *rest, **more):
+            yield
+
+    monkeypatch.setattr(RunFolder, "lock", late)
+    took = measure_run(job.folder, MEASURE, device="cpu", evaluate=study.evaluate, prepared=job.prepared)
+    assert [one.state for one in took] == ["stored", "stored"]
 
 
 def test_a_study_without_a_trained_run_is_refused(tiny, store, console):

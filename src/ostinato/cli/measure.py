@@ -74,7 +74,7 @@ def _show(rows: list[dict[str, Any]], models: list[Any], console: Any) -> None:
         name = first["arm"] if first["seed"] is None else f"{first['arm']}, seed {first['seed']}"
         console.print(Text(f"{name} ({first['run']}): {said}" if said else f"{name} ({first['run']})"), soft_wrap=True)
         for row in found:
-            if row["state"] == "failed":
+            if row["state"] in ("failed", "elsewhere"):
                 console.print(Text(f"  {' '.join(filter(None, (row['measure'], row['state'])))}: {row['why']}"), soft_wrap=True)
     if untrained := [row for row in rows if row["state"] == "untrained"]:
         console.print(Text(f"{several(len(untrained), 'run')} without a checkpoint: not measured"), soft_wrap=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ostinato.errors import OstinatoError, StoreError
-from ostinato.launch.jobs import all_jobs, prepare_texts, write_floors
+from ostinato.errors import InUse, OstinatoError, StoreError
+from ostinato.launch.jobs import Job, all_jobs, prepare_texts, write_floors
 from ostinato.launch.progress import Display, calibrating
 from ostinato.store import RunFolder, Store
 from ostinato.study.records import Arm, Evaluate, Measure, Study
@@ -73,7 +73,8 @@ class Measured:
     """What became of every measure of every run or model.
 
     rows: arm (or the model's name), seed, run (or the model's digest), measure, state, why and seconds; state as in measure.taking.Took,
-    or untrained.  models: beside which arms a model is now (analysis.models), of a model that was measured with a study.
+    untrained, or elsewhere (another process works on the run: nothing has failed).
+    models: beside which arms a model is now (analysis.models), of a model that was measured with a study.
     """
 
     rows: list[dict[str, Any]]
@@ -91,7 +92,8 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
 
     tokens: of the checkpoints (default: the newest of each run).  passes: as in `measure_run`.
     Raises StoreError when no run is trained; DataError for the text.
-    A run whose checkpoint cannot be read is named, and the others go on.
+    A run whose checkpoint cannot be read is named, and the others go on. One that another process works on is tried again behind the
+    others; where it still does, that is said.
     """
     display = Display(study, console)
     with display.preparing() as progress:
@@ -101,15 +103,19 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
             raise StoreError(f"no run of {study.name} is trained in {store.root}", "what is measured is a checkpoint of a run",
                              f"ostinato run {study.name}, or name the store with --store")  # fmt: skip
         write_floors(trained, store, study.evaluate, progress)
-    rows: list[dict[str, Any]] = []
-    for job in reversed(jobs.values()):
-        if not job.folder.checkpoints():
-            rows.append(job.ids() | {"measure": "", "state": "untrained", "why": "it has no checkpoint yet", "seconds": 0.0})
-            continue
-        found = measured_run(job.folder, job.name, measure, only, tokens, device, console, evaluate=study.evaluate, prepared=job.prepared,
-                             passes=passes)  # fmt: skip
-        rows += [job.ids() | row for row in found]
-    return Measured(rows)
+    untrained = [{"measure": "", "state": "untrained", "why": "it has no checkpoint yet", "seconds": 0.0}]
+    found: dict[str, list[dict[str, Any]]] = {job.fingerprint: untrained for job in reversed(jobs.values())}
+
+    def take(job: Job) -> None:
+        found[job.fingerprint] = measured_run(job.folder, job.name, measure, only, tokens, device, console, evaluate=study.evaluate,
+                                              prepared=job.prepared, passes=passes)  # fmt: skip
+
+    for job in trained:
+        take(job)
+    for job in trained:
+        if any(row["state"] == "elsewhere" for row in found[job.fingerprint]):
+            take(job)
+    return Measured([jobs[fingerprint].ids() | row for fingerprint, rows in found.items() for row in rows])
 
 
 def measure_folder(path: Path, store: Store, measure: Measure, study: Study | None = None, only: Sequence[str] | None = None,
@@ -128,11 +134,13 @@ def measure_folder(path: Path, store: Store, measure: Measure, study: Study | No
 
 def measured_run(folder: RunFolder, name: str, measure: Measure | None, only: Sequence[str] | None, tokens: int | None, device: str,
                  console: Console | None, **text: Any) -> list[dict[str, Any]]:  # fmt: skip
-    """`measure_run` with a bar, as rows; a run that cannot be measured at all is one row."""
+    """`measure_run` with a bar, as rows; a run that cannot be measured at all, or that another process has, is one row."""
     from ostinato.measure.taking import measure_run
 
     with calibrating(console, f"measuring {name}") as progress:
         try:
             return [one.record() for one in measure_run(folder, measure, only, tokens, device, progress, **text)]
+        except InUse as error:
+            return [{"measure": "", "state": "elsewhere", "why": f"another process works on it: {error.what}", "seconds": 0.0}]
         except OstinatoError as error:
             return [{"measure": "", "state": "failed", "why": str(error), "seconds": 0.0}]

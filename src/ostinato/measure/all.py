@@ -107,10 +107,11 @@ def stored(folder: RunFolder, name: str, measure: Measure, tokens: int, evaluati
     return any(one.tokens == tokens and expected <= (one.about | one.settings).items() for one in there)
 
 
-def lacking(folder: RunFolder, measure: Measure, model: Model, tokens: int, evaluation: str | None) -> tuple[str, ...]:
-    """The measures of `measure.take` that the run could have at `tokens` and has not."""
-    able = (name for name in MEASURE_NAMES if name in measure.take and why_not(name, measure, model) is None)
-    return tuple(name for name in able if not stored(folder, name, measure, tokens, evaluation))
+def lacking(folder: RunFolder, measure: Measure, model: Model | None, tokens: int | None, evaluation: str | None,
+            only: Collection[str] | None = None, passes: int | None = None) -> tuple[str, ...]:  # fmt: skip
+    """The measures of `measure.take` that the run could have at `tokens` and has not; of `only` all that it could have."""
+    able = (name for name in MEASURE_NAMES if name in (only or measure.take) and why_not(name, measure, model, passes=passes) is None)
+    return tuple(name for name in able if only or tokens is None or not stored(folder, name, measure, tokens, evaluation, passes))
 
 
 def tokens_of(name: str, measure: Measure, depth: int) -> float:
@@ -118,10 +119,15 @@ def tokens_of(name: str, measure: Measure, depth: int) -> float:
     return MEASURES[name].passes(depth) * (2 * measure.targets if MEASURES[name].text else PROBE)
 
 
-def inputs_of_measures(measure: Measure, model: Model) -> float:
-    """Tokens that go through a run's model, about, when all of its measures are taken."""
+def inputs_by_measure(measure: Measure, model: Model) -> dict[str, float]:
+    """Tokens that go through a model for each of the measures that are taken of it, about; for estimates of time."""
     able = (name for name in measure.take if why_not(name, measure, model) is None)
-    return sum(tokens_of(name, measure, len(arm_applications(model))) for name in able)
+    return {name: tokens_of(name, measure, len(arm_applications(model))) for name in able}
+
+
+def inputs_of_measures(measure: Measure, model: Model) -> float:
+    """The same of all of them."""
+    return sum(inputs_by_measure(measure, model).values())
 
 
 def _expected(name: str, measure: Measure, evaluation: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from ostinato.data import Prepared
 from ostinato.data.targets import targets
 from ostinato.errors import OstinatoError
-from ostinato.measure.all import keep, stored, take, tokens_of, why_not
+from ostinato.measure.all import keep, lacking, take, tokens_of, why_not
 from ostinato.measure.context import Context, Unfit
 from ostinato.measure.load import device_of, load_decoder, load_text, resolved
 from ostinato.measure.subject import Ours, Subject
@@ -21,6 +21,9 @@ from ostinato.store import RunFolder, evaluation_key
 from ostinato.study.records import MEASURE_NAMES, Arm, Evaluate, Measure
 
 log = logging.getLogger("ostinato")
+
+WAIT_SECONDS = 2.0
+"""For another process to let go of a run."""
 
 Told = Callable[[str, float], None]
 """Hears which measure is being taken, and the share of all that is done."""
@@ -89,7 +92,7 @@ def measure_run(folder: RunFolder, measure: Measure | None = None, only: Sequenc
 
     measure, evaluate, prepared: the study's (default: as the run was first trained for).  tokens: of the checkpoint (default: the newest).
     passes: of the same weights with so many (model/depth.py); kept beside those of the model as trained.
-    Raises StoreError without one, and for a run that another process works on; DataError for its text; TrainingError for the device.
+    Raises StoreError without one, InUse for a run that another process works on; DataError for its text; TrainingError for the device.
     """
     content = resolved(folder)
     arm = Arm.model_validate(content["arm"])
@@ -99,12 +102,17 @@ def measure_run(folder: RunFolder, measure: Measure | None = None, only: Sequenc
     names = [name for name in MEASURE_NAMES if name in (only or measure.take)]
     points = folder.checkpoints()
     tokens = max(points, default=None) if tokens is None else tokens
-    took, due = sorted_out(
-        names, lambda name: why_not(name, measure, arm.model, passes=passes),
-        lambda name: not only and tokens is not None and stored(folder, name, measure, tokens, evaluation, passes),
-    )  # fmt: skip
+
+    def due_now() -> tuple[dict[str, Took], list[str]]:
+        lacks = lacking(folder, measure, arm.model, tokens, evaluation, only, passes)
+        return sorted_out(names, lambda name: why_not(name, measure, arm.model, passes=passes), lambda name: name not in lacks)
+
+    took, due = due_now()
     if due:
-        with folder.lock(holder=f"process {os.getpid()} of `ostinato measure`"):
+        with folder.lock(WAIT_SECONDS, f"process {os.getpid()} of `ostinato measure`"):
+            took, due = due_now()  # whoever had the run before may have taken some
+            if not due:
+                return [took[name] for name in names]
             prepared = prepared or load_text(folder)
             decoder = load_decoder(folder, prepared, tokens, device_of(device))
             decoder = decoder if passes is None else at_passes(decoder, passes)
