@@ -28,7 +28,6 @@ from ostinato.judge.reading import DOCUMENT, Losses, by_document, in_words, same
 from ostinato.judge.taken import Runs, depth, lens, pairs
 from ostinato.judge.value import Value, document_keys, over_units
 from ostinato.store import LossTable, Store
-from ostinato.study.numbers import count
 from ostinato.study.records import Study
 
 UNITS = {"nats": NATS, "bits": BITS}
@@ -199,7 +198,7 @@ class StudyMeasurements:
 
     def _step(self, result: ArmResult, options: Mapping[str, str]) -> int:
         step = result.ledger.tokens_per_step
-        return max(1, (2 * count(options["tokens"]) + step) // (2 * step)) * step
+        return max(1, (2 * int(options["tokens"]) + step) // (2 * step)) * step
 
     def _lacking(self, result: ArmResult, options: Mapping[str, str] | None = None) -> str:
         """Why an arm is not at the point that is asked for."""

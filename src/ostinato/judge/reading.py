@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ostinato.analysis.documents import copies
-from ostinato.analysis.members import TokenClass, named_classes
+from ostinato.claims import named_class
 from ostinato.data.classes import TokenClasses
-from ostinato.errors import StoreError, StudyError
+from ostinato.errors import StoreError
 from ostinato.judge.estimable import NotEstimable
 from ostinato.judge.value import Value, document_keys, over_units
 from ostinato.store import LossTable, RunFolder, Store, TargetTable
@@ -68,26 +68,16 @@ class Losses:
 
     def members(self, name: str | None, target_id: str, data_fingerprint: str) -> np.ndarray | slice:
         """Which targets are in the class of this name; all where it is None. Raises NotEstimable where classes are not stored."""
-        if name is None:
+        wanted = named_class(name) if name else None
+        if wanted is None:
             return slice(None)
-        key, wanted = (target_id, data_fingerprint), class_of(name)
+        key = target_id, data_fingerprint
         if key not in self._classes:
             self._classes[key] = self.store.classes(*key)
         if self._classes[key] is None:
             raise NotEstimable("the classes of its targets are not stored", "classes are found when a study is run",
                                "give `ostinato run` again")  # fmt: skip
         return np.flatnonzero(wanted.of(self._classes[key]))
-
-
-def class_of(name: str) -> TokenClass:
-    """Raises NotEstimable for what is no one class."""
-    try:
-        (found,) = named_classes([name])
-    except StudyError as error:
-        raise NotEstimable(error.what, error.rule, error.fix) from None
-    except ValueError:
-        raise NotEstimable(f"{name!r} is a family of classes", "a measure is of one class", "name one of them") from None
-    return found
 
 
 def by_document(

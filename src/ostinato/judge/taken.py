@@ -17,7 +17,6 @@ from ostinato.judge.reading import DOCUMENT, Losses
 from ostinato.judge.value import Value, over_units, paradigm_keys
 from ostinato.store import RunFolder
 from ostinato.store.measures import Measure
-from ostinato.study.numbers import count
 
 Options = Mapping[str, str]
 Runs = Mapping[int, tuple[RunFolder, Measure]]
@@ -26,12 +25,12 @@ Runs = Mapping[int, tuple[RunFolder, Measure]]
 
 def lens(losses: Losses, runs: Runs, options: Options) -> Value:
     """Nats a target if the head read the stream after an application, counted from 0 as the lens stores it. Raises NotEstimable."""
-    return _of_targets(losses, runs, options, after(count(options["application"])))
+    return _of_targets(losses, runs, options, after(int(options["application"])))
 
 
 def depth(losses: Losses, runs: Runs, options: Options) -> Value:
     """Nats a target with another number of passes at test time. Raises NotEstimable."""
-    return _of_targets(losses, runs, options, f"nats_{count(options['passes'])}")
+    return _of_targets(losses, runs, options, f"nats_{int(options['passes'])}")
 
 
 def _of_targets(losses: Losses, runs: Runs, options: Options, column: str) -> Value:
