@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from ostinato.launch.progress import bars, line
+from ostinato.launch.progress import Display, bars, line
 from ostinato.launch.view import RunView, StudyView, duration
+from ostinato.study.records import Measure
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,16 @@ def test_a_line_says_the_same():
 def test_a_run_that_starts_does_not_say_how_long_it_takes():
     told = line(StudyView((RunView("plain", 1, "running", 0, 1000),), 0.0, 80.0, 1.0, None))
     assert told.endswith("(plain, seed 1, 0%, starting)")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "points", "named"), [("blimp", 1.0, "minimal pairs"), (None, 1.0, "speed ("), (None, 1e12, "losses at the points")]
+)
+def test_the_measure_that_takes_the_most_is_named(small_model, pairs, points, named):
+    model = small_model()
+    arm, work = SimpleNamespace(name="plain", model=model), {"work": points + 100, "measuring_work": points + 99.0, "taking_work": 99.0}
+    job = SimpleNamespace(arm=arm, seed=1, measure=Measure(pairs=pairs), **work)
+    console = Console(width=200, record=True, file=io.StringIO())
+    Display(SimpleNamespace(name="study"), console).found([], [job], 1)
+    hint = console.export_text().splitlines()[-1]
+    assert hint.startswith("measuring is ") and f"most of it {named}" in hint

@@ -209,7 +209,7 @@ class Pool:
         running, done = {}, 0.0
         by_run = {worker.job.fingerprint: worker for worker in self.workers}
         every = {job.fingerprint: job for job in reversed(self.chosen)}
-        pending: list[tuple[float, float | None]] = []
+        pending: dict[str, tuple[float, float | None]] = {}
         tokens: dict[str, int] = {}
         for job in every.values():
             if self.ended.get(job.fingerprint, ("",))[0] in ("done", "reused"):
@@ -222,18 +222,19 @@ class Pool:
             if worker:
                 reached = max(reached, worker.began_at)
                 pace = job.token_work * (progress.get("tokens_per_s") or 0.0)  # of its steps; how long it took to start says nothing
-                pending.append((job.work - reached, pace or None))
+                pending[job.fingerprint] = (job.work - reached, pace or None)
                 running[job.fingerprint] = progress
             done += reached
-        paces = self.speeds[-self.slots :] or [pace for _, pace in pending if pace]
+        paces = self.speeds[-self.slots :] or [pace for _, pace in pending.values() if pace]
         speed = sum(paces) / len(paces) if paces else 1.0 if all(job.seconds for job in self.due) else None
         waiting = [job.work - job.work_done(tokens[job.fingerprint]) for job in [*self.queue, *self.elsewhere]]
-        left = seconds_left(pending, waiting, self.slots, speed)
-        views = tuple(self._run_view(job, running) for job in reversed(every.values()))
+        left = seconds_left(list(pending.values()), waiting, self.slots, speed)
+        own = {run: work / (pace or speed) for run, (work, pace) in pending.items() if pace or speed}  # as in the study's, so they agree
+        views = tuple(self._run_view(job, running, own.get(job.fingerprint)) for job in reversed(every.values()))
         total = sum(job.work for job in every.values())
         return StudyView(views, done, total, time.monotonic() - self.began, None if self.interrupts else left, self.interrupts > 0)
 
-    def _run_view(self, job: Job, running: dict[str, dict[str, Any]]) -> RunView:
+    def _run_view(self, job: Job, running: dict[str, dict[str, Any]], left: float | None) -> RunView:
         state, error = self.ended.get(job.fingerprint, ("waiting", None))
         progress = running.get(job.fingerprint)
         if progress is not None:
@@ -243,7 +244,7 @@ class Pool:
         said, total = progress or {}, job.ledger.tokens
         tokens = total if state in ("done", "reused") else int(said.get("tokens") or 0)
         return RunView(
-            job.arm.name, job.seed, state, tokens, total, said.get("loss"), said.get("tokens_per_s"), said.get("seconds_left"), error,
+            job.arm.name, job.seed, state, tokens, total, said.get("loss"), said.get("tokens_per_s"), left, error,
             said.get("measuring") if said.get("taking") is None else said["taking"],
         )  # fmt: skip
 

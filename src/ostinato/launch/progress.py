@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ostinato.launch.view import RunView, StudyView, duration
+from ostinato.measure.all import MEASURES, inputs_by_measure
 
 if TYPE_CHECKING:
     from ostinato.launch.jobs import Job
@@ -104,8 +106,7 @@ class Display:
             self.message(f"{_runs(len(due))} due{at_once}: {_names(due)}")
             share = sum(job.measuring_work for job in due) / sum(job.work for job in due)
             if share > MUCH_MEASURING:
-                self.message(f"measuring is {share:.0%} of the work; with fewer points, `evaluate: {{targets: 100k}}` or "
-                             "`measure: {targets: 4k}` it is less")
+                self.message(f"measuring is {share:.0%} of the work, most of it {_most_measuring(due)}")
         elif not reused:
             self.message("no run is due: every arm is contingent and none was named (--arm)")
 
@@ -154,6 +155,22 @@ class Display:
             self.message(f"  {outcome.command}")
         elif outcome.done:
             self.message(f"all {_runs(_several(outcome.done + outcome.reused))} done, in {duration(outcome.seconds)}")
+
+
+def _most_measuring(due: Sequence[Job]) -> str:
+    """What takes most of the measuring of these runs, and what would take less."""
+    by_part = Counter({"points": sum(job.measuring_work - job.taking_work for job in due)})
+    for job in due:
+        inputs = inputs_by_measure(job.measure, job.arm.model)
+        for name, count in inputs.items():
+            by_part[name] += job.taking_work * count / sum(inputs.values())
+    most = max(by_part, key=lambda part: by_part[part])
+    if most == "points":
+        return "losses at the points of the study; with fewer points, or `evaluate: {targets: 100k}`, it is less"
+    if most == "pairs":
+        return "minimal pairs; without `measure: {pairs: …}` they are not scored, and `ostinato measure --only pairs` scores them later"
+    less = "`measure: {targets: 4k}`" if MEASURES[most].text else "`measure: {take: [lens, skips]}`, for example,"
+    return f"{most} ({MEASURES[most].about}); with {less} it is less"
 
 
 def _several(rows: Sequence[dict[str, Any]]) -> int:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ostinato.data.minimal_pairs import read_once
 from ostinato.errors import StudyError
 from ostinato.measure.context import Context, Taken
 from ostinato.store.runs import RunFolder
@@ -112,6 +113,12 @@ def lacking(folder: RunFolder, measure: Measure, model: Model | None, tokens: in
     """The measures of `measure.take` that the run could have at `tokens` and has not; of `only` all that it could have."""
     able = (name for name in MEASURE_NAMES if name in (only or measure.take) and why_not(name, measure, model, passes=passes) is None)
     return tuple(name for name in able if only or tokens is None or not stored(folder, name, measure, tokens, evaluation, passes))
+
+
+def check_pairs(measure: Measure, lacks: Iterable[Collection[str]]) -> None:
+    """Read the minimal pairs before anything is trained or taken, if any of these runs lacks them. Raises DataError as `read_pairs`."""
+    if any("pairs" in names for names in lacks):
+        read_once(measure.pairs)
 
 
 def tokens_of(name: str, measure: Measure, depth: int) -> float:
