@@ -45,7 +45,7 @@ def _state(arm: Arm, measured: StudyMeasurements, conclusions: Conclusions) -> C
     truth = conclusions.holds(arm.run_if)
     runs = measured.results[arm.name].runs
     begun = [run for run in runs if run.state not in ("missing", "not asked")]
-    reason = _with_numbers(truth)
+    reason = with_numbers(truth)
     if truth.holds and len(begun) < len(runs):
         state = DUE
     elif begun:
@@ -55,7 +55,7 @@ def _state(arm: Arm, measured: StudyMeasurements, conclusions: Conclusions) -> C
     return Contingent(arm.name, arm.run_if, state, reason, truth.clauses)
 
 
-def _with_numbers(truth: Truth) -> str:
+def with_numbers(truth: Truth) -> str:
     """Why: each comparison with its numbers."""
     return "; ".join(map(_said, truth.clauses)) or truth.reason
 
