@@ -90,7 +90,7 @@ class Value:
         if len(self.seeds) > 1:
             n = len(self.seeds)
             found[SEEDS] = math.sqrt(math.fsum(value**2 for value in self.seeds.values()) / (n - 1) / n), n - 1
-        if self.noise:
+        if self.noise and not self.unknown:  # the noise of a part of a number is not its noise
             found[STATED] = self.noise.error, self.noise_freedom
         return found
 
