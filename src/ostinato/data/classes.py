@@ -23,19 +23,18 @@ from itertools import pairwise
 
 import numpy as np
 
+from ostinato.claims.classes import MATCHES
 from ostinato.data.floors import training_bigrams
 from ostinato.data.prepared import Prepared
 from ostinato.data.targets import Targets
 
-MATCHES = (0, 1, 2, 4, 8, 16, 32)
-"""Match lengths k: tokens before the target that stand before it a second time."""
 _CHUNK = 1 << 15  # tokens matched at a time: whole documents, whose arrays stay in the cache of a core
 _SIGNLESS = 63  # bits of a sorted key
 
 
 @dataclass(frozen=True, eq=False)
 class TokenClasses:
-    """What is known of each of N targets from the text, in their order; bands and names of classes are in `ostinato.analysis.members`.
+    """What is known of each of N targets from the text, in their order; names of classes are in `ostinato.claims.classes`.
 
     match, in_view: int8 [N], -1 or one of MATCHES, sought in the document and in what the window shows of it.
     count: int64 [N], how often the token is a target in the rows of the training stream.
@@ -50,6 +49,17 @@ class TokenClasses:
 
     def __len__(self) -> int:
         return len(self.match)
+
+    def number(self, family: str) -> np.ndarray:
+        """The number of every target that the classes of a family are ranges of: whole numbers [N]."""
+        if family == "R":
+            return np.minimum(self.match, 1) + 1
+        if family == "view":  # 0: no match, 1: in view, 2: longer out of view, 3: out of view
+            whole, seen = np.maximum(self.match, 0), np.maximum(self.in_view, 0)
+            return np.where(whole == 0, 0, np.where(seen == whole, 1, np.where(seen > 0, 2, 3)))
+        if family in ("k", "k in view"):
+            return np.maximum(self.match if family == "k" else self.in_view, 0)
+        return {"count": self.count, "position": self.position, "shown": self.shown}[family]
 
 
 def classes(
