@@ -143,6 +143,7 @@ class Judgement:
     """A study as it is judged.  registrations: how many there are.  counts: {arm: {done, failed, missing, partial, not asked: runs}}.
 
     held_out: {arm: its gain on both parts}, of the arms that are compared.  notes: what a reader should know of the whole.
+    transcribed: of a replay, how its predictions came here, which nobody could seal; "" for a study.
     """
 
     study_name: str
@@ -153,6 +154,7 @@ class Judgement:
     contingent: tuple[Contingent, ...] = ()
     notes: tuple[str, ...] = ()
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)
+    transcribed: str = ""
 
     @property
     def totals(self) -> dict[str, int]:

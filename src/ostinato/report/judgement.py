@@ -140,7 +140,7 @@ class JudgementSheet:
             yield Text("")
         yield Text(words.tally(judgement.verdicts) or "The study makes no prediction.", style="bold")
         yield Text(words.registered_words(judgement))
-        if not judgement.registrations:
+        if not judgement.registrations and not judgement.transcribed:
             yield Text(f"next: ostinato register {self.study}   seals its predictions before the runs that are to come")
         for verdict in judgement.verdicts:
             yield Text("")
