@@ -55,6 +55,11 @@ def _of(record: type[Record], *names: str) -> dict[str, Shape]:
     return {name: _shape(fields[name]) for name in names or fields}
 
 
+def keys_of(record: type[Record]) -> Keys:
+    """The shape of one record's section."""
+    return Keys(_of(record))
+
+
 def _shape(field: FieldInfo) -> Shape:
     if isinstance(field.annotation, type) and issubclass(field.annotation, Record):
         return Keys(_of(field.annotation))

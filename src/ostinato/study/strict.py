@@ -28,9 +28,9 @@ OTHER_NAMES = {
 """What other programs call it."""
 
 
-def check(tree: Section) -> list[Problem]:
-    """Every key that may not stand where it stands, and every value that cannot be read."""
-    return list(_check(tree, study_keys(), ()))
+def check(tree: Section, shape: Keys | None = None) -> list[Problem]:
+    """Every key that may not stand where it stands, and every value that cannot be read.  shape: default: of a study file."""
+    return list(_check(tree, shape or study_keys(), ()))
 
 
 def _check(value: Any, shape: Shape, place: tuple[str, ...]) -> Iterator[Problem]:
