@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ostinato.analysis.intervals import LEVEL, over_clusters
+from ostinato.analysis.intervals import LEVEL, cluster_residuals
 from ostinato.analysis.words import signed
 from ostinato.judge.estimable import NotEstimable
 
 Kind = Literal["interval", "complement", "everything"]
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,12 @@ def fieller(top: float, bottom: float, covariance: np.ndarray, freedom: float, l
     if bottom == 0:
         raise NotEstimable("a ratio over a gain of exactly 0", "a ratio needs something to be divided by", "compare the difference instead")
     (v_tt, v_tb), (_, v_bb) = np.asarray(covariance, dtype=np.float64)
-    t2 = float(stdtrit(freedom, (1 + level) / 2)) ** 2 if math.isfinite(freedom) else _normal(level) ** 2
+    t2 = float(stdtrit(freedom, (1 + level) / 2)) ** 2
     # a c^2 - 2 b c + d <= 0
     a, b, d = bottom**2 - t2 * v_bb, top * bottom - t2 * v_tb, top**2 - t2 * v_tt
+    a, b, d = (float(value) for value in (a, b, d))
     point, inf = top / bottom, math.inf
-    if a == 0:
+    if abs(a) <= _ROUNDING * bottom**2:
         if b == 0:
             return Ratio(point, "everything", -inf, inf, freedom, level)
         low, high = (d / (2 * b), inf) if b > 0 else (-inf, d / (2 * b))
@@ -99,14 +101,11 @@ def ratio_over_documents(top: np.ndarray, bottom: np.ndarray, sizes: np.ndarray,
     The error of top - c bottom is that of `over_clusters`, for every c. Raises NotEstimable for fewer than two documents.
     """
     top, bottom, sizes = (np.asarray(values, dtype=np.float64) for values in (top, bottom, sizes))
-    interval = over_clusters(top, sizes, level)
-    if interval is None:
-        raise NotEstimable(f"{len(top)} document", "an interval over documents takes two or more", "measure more documents")
-    whole = sizes.sum()
-    share = sizes / whole
-    weight = 1 / (whole * np.sqrt(1 - 2 * share + share @ share))
-    residuals = np.stack([(gains - gains.sum() / whole * sizes) * weight for gains in (top, bottom)])
-    return fieller(top.sum() / whole, bottom.sum() / whole, residuals @ residuals.T, interval.freedom, level)
+    if len(sizes) < 2:
+        raise NotEstimable(f"{len(sizes)} document", "an interval over documents takes two or more", "measure more documents")
+    (above, freedom), (below, _) = (cluster_residuals(gains, sizes) for gains in (top, bottom))
+    residuals, whole = np.stack([above, below]), sizes.sum()
+    return fieller(top.sum() / whole, bottom.sum() / whole, residuals @ residuals.T, freedom, level)
 
 
 def ratio_over_seeds(top: Mapping[int, float], bottom: Mapping[int, float], level: float = LEVEL) -> Ratio:
@@ -118,8 +117,3 @@ def ratio_over_seeds(top: Mapping[int, float], bottom: Mapping[int, float], leve
     mean = values.mean(axis=1)
     return fieller(float(mean[0]), float(mean[1]), np.cov(values) / len(seeds), len(seeds) - 1, level)
 
-
-def _normal(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
