@@ -319,9 +319,10 @@ def take_measures(
     only: these measures, and anew.  pairs: minimal pairs, `blimp` or a folder.  targets: about how many (default: as the study says).
     tokens: of the checkpoint (default: the newest).  passes: of the same weights with so many, where their number is free.
     study: whose validation documents a Hugging Face folder reads, in this `size`.
-    Raises StudyError for what cannot be asked, StoreError and DataError for what cannot be read; a measure that fails is in the rows.
+    Raises StudyError for what cannot be asked, StoreError and DataError for what cannot be read, before anything is taken; a measure that
+    fails is in the rows.
     """
-    from ostinato.launch.measuring import Measured, measure_folder, measure_study, measured_run
+    from ostinato.launch.measuring import measure_folder, measure_one, measure_study
     from ostinato.measure.all import asked
     from ostinato.study.pair_folder import pair_folder
 
@@ -335,11 +336,8 @@ def take_measures(
         raise StudyError(f"--passes {passes}", "a model runs one pass at least", "give 1 or more")
     if kind == "run":
         folder = find_run(str(source), store)
-        given = folder.given()
-        name, own = f"{given.get('arm')}, seed {given.get('seed')}", folder.resolved().get("measure") or {}
-        wanted = _wanted(own, wishes, names)
-        ids = {"arm": given.get("arm"), "seed": given.get("seed"), "run": folder.name}
-        return Measured([ids | row for row in measured_run(folder, name, wanted, names, tokens, device, console, passes=passes)])
+        wanted = _wanted(folder.resolved().get("measure") or {}, wishes, names)
+        return measure_one(folder, wanted, names, tokens, device, console, passes)
     if kind == "study":
         record = Study.load(source, size).record
         return measure_study(record, place, _wanted(record.measure.model_dump(), wishes, names), names, tokens, device, console, passes)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import shutil
 
 import pytest
 
-from ostinato.errors import StoreError
+from ostinato.api import take_measures
+from ostinato.data import minimal_pairs
+from ostinato.errors import DataError, StoreError
 from ostinato.files import lock
-from ostinato.launch import due
+from ostinato.launch import due, run_study
 from ostinato.launch.jobs import all_jobs, prepare_texts
-from ostinato.launch.measuring import measure_at_end, measure_study, measured_run
+from ostinato.launch.measuring import measure_at_end, measure_one, measure_study, measured_run
 from ostinato.measure.taking import measure_run
 from ostinato.store import RunFolder
 from ostinato.study.records import Measure
@@ -144,3 +148,57 @@ def test_a_study_without_a_trained_run_is_refused(tiny, store, console):
     with pytest.raises(StoreError, match="ostinato run tiny"):
         measure_study(tiny(), store, MEASURE, device="cpu", console=console)
     assert not store.root.exists()
+
+
+def line(good="A bird sings.", bad="A bird sing."):
+    return json.dumps({"sentence_good": good, "sentence_bad": bad}) + "\n"
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs"
+    path.mkdir()
+    (path / "agreement.jsonl").write_text(line() + "{torn\n")
+    return path
+
+
+def test_pairs_that_cannot_be_read_stop_a_study_before_it_trains(tiny, store, console, pairs):
+    study = tiny(measure=Measure(take=("pairs",), pairs=str(pairs)))
+    with pytest.raises(DataError, match=r"agreement.jsonl, line 2: not JSON"):
+        run_study(study, store, console=console, device="cpu")
+    assert not store.root.exists()
+    (pairs / "agreement.jsonl").unlink()
+    with pytest.raises(DataError, match="has no file of pairs"):
+        run_study(study, store, console=console, device="cpu")
+    assert not store.root.exists()
+
+
+def test_pairs_that_cannot_be_read_stop_measuring_before_anything_is_taken(trained, store, console, pairs):
+    study, job = trained
+    wanted = Measure(take=("lens", "pairs"), targets=100, pairs=str(pairs))
+    for ask in (lambda: measure_study(study, store, wanted, device="cpu", console=console),
+                lambda: measure_one(job.folder, wanted, device="cpu", console=console),
+                lambda: take_measures(job.folder.name, ["lens", "pairs"], pairs, device="cpu", store=store.root, console=console)):
+        with pytest.raises(DataError, match="line 2"):
+            ask()
+    assert not job.folder.measures()
+    lens = measure_study(study, store, wanted, only=("lens",), device="cpu", console=console)
+    assert not lens.failed and [one.name for one in job.folder.measures()] == ["lens"], "whoever asks for no pairs needs none"
+
+
+def test_pairs_are_read_once_for_all_runs_and_not_where_they_are_taken(trained, store, console, pairs, monkeypatch):
+    (pairs / "agreement.jsonl").write_text(line())
+    study, job = trained
+    for other in all_jobs(study, store, prepare_texts(study)):
+        if other.name == "plain, seed 2":
+            shutil.copytree(job.folder.path, other.folder.path)
+    read, genuine = [], minimal_pairs.read_pairs
+    monkeypatch.setattr(minimal_pairs, "read_pairs", lambda where: read.append(where) or genuine(where))
+    wanted = Measure(take=("pairs",), pairs=str(pairs))
+    measured = measure_study(study, store, wanted, device="cpu", console=console)
+    assert [row["state"] for row in measured.rows].count("taken") == 2 and len(read) == 1
+    (pairs / "agreement.jsonl").write_text("{torn\n")
+    again = measure_study(study, store, wanted, device="cpu", console=console)
+    assert [row["state"] for row in again.rows].count("stored") == 2 and len(read) == 1
+    with pytest.raises(DataError, match="line 1"):
+        measure_study(study, store, wanted, only=("pairs",), device="cpu", console=console)

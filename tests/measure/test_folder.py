@@ -15,7 +15,7 @@ from ostinato.analysis.models import models_beside
 from ostinato.data.other_tokens import documents
 from ostinato.data.targets import targets
 from ostinato.data.vocabulary import train
-from ostinato.errors import StudyError
+from ostinato.errors import DataError, StudyError
 from ostinato.measure.folder import folder_digest, measure_model, open_model
 from ostinato.measure.losses import measure_losses
 from ostinato.report.models import section
@@ -144,3 +144,10 @@ def test_a_known_model_has_its_known_scores(store, tmp_path):
     found = measure_model(path, store, Measure(pairs=str(tmp_path / "pairs")), only=("pairs",), device="cpu")
     assert [one.state for one in found.took] == ["taken"]
     assert pair_scores([found.folder.measure("pairs").table()], "bos").macro == pytest.approx(0.612)
+
+
+def test_pairs_that_cannot_be_read_stop_before_anything_is_kept(folder, tmp_path):
+    (tmp_path / "pairs").mkdir()
+    with pytest.raises(DataError, match="has no file of pairs"):
+        measure_model(folder, Store(tmp_path / "store"), Measure(pairs=str(tmp_path / "pairs")), device="cpu")
+    assert not (tmp_path / "store").exists()

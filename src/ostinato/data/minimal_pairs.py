@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +65,29 @@ def read_pairs(where: str | Path) -> MinimalPairs:
     if str(where) == BLIMP:
         return _blimp()
     place = Path(where).expanduser()
-    files = sorted(file for file in (place.rglob("*") if place.is_dir() else [place]) if _reader(file) and file.is_file())
-    if not files:
+    if not (files := _files(place)):
         what = f"{place} {'has no file of pairs' if place.is_dir() else 'is no file of pairs' if place.exists() else 'does not exist'}"
         raise DataError(what, "pairs are in .jsonl or .parquet files, packed or not", "name their folder, or: blimp")
     rows = [row for file in files for row in _reader(file)(file)]
     if not rows:
         raise DataError(f"{place} holds no pairs", _RULE, "fetch or write its files again")
     return _gathered(rows, str(where))
+
+
+def read_once(where: str | Path) -> MinimalPairs:
+    """`read_pairs`, remembered until other pairs are asked for, or a file of the folder has changed."""
+    files = [] if str(where) == BLIMP else _files(where)
+    return _remembered(str(where), tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
+
+
+@lru_cache(maxsize=1)
+def _remembered(where: str, files: tuple[tuple[Path, int, int], ...]) -> MinimalPairs:
+    return read_pairs(where)
+
+
+def _files(where: str | Path) -> list[Path]:
+    place = Path(where).expanduser()
+    return sorted(file for file in (place.rglob("*") if place.is_dir() else [place]) if _reader(file) and file.is_file())
 
 
 def _gathered(rows: list[Row], source: str) -> MinimalPairs:

@@ -107,8 +107,11 @@ class Job:
             return state
         measured = set(self.folder.measured())
         all_points = all((part, point) in measured for point, parts in self.points.items() for part in parts)
-        lacks = not all_points or lacking(self.folder, self.measure, self.arm.model, self.ledger.tokens, self.folder.evaluation)
-        return "unmeasured" if lacks else "done"
+        return "unmeasured" if not all_points or self.lacks() else "done"
+
+    def lacks(self) -> tuple[str, ...]:
+        """The measures that are not taken of the trained run."""
+        return lacking(self.folder, self.measure, self.arm.model, self.ledger.tokens, self.folder.evaluation)
 
     def ids(self) -> dict[str, Any]:
         """arm, seed and run, for lists of outcomes."""

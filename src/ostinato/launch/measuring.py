@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ostinato.errors import InUse, OstinatoError, StoreError
 from ostinato.launch.jobs import Job, all_jobs, prepare_texts, write_floors
 from ostinato.launch.progress import Display, calibrating
+from ostinato.measure.all import check_pairs, lacking
 from ostinato.store import RunFolder, Store
-from ostinato.study.records import Arm, Evaluate, Measure, Study
+from ostinato.study.records import Arm, Evaluate, Measure, Model, Study
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +92,7 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
     """Take what the trained runs of a study lack of the measures in `measure`, or anew what `only` names, one run after the other.
 
     tokens: of the checkpoints (default: the newest of each run).  passes: as in `measure_run`.
-    Raises StoreError when no run is trained; DataError for the text.
+    Raises StoreError when no run is trained; DataError for the text and for minimal pairs, before anything is taken.
     A run whose checkpoint cannot be read is named, and the others go on. One that another process works on is tried again behind the
     others; where it still does, that is said.
     """
@@ -102,6 +103,7 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
         if not trained:
             raise StoreError(f"no run of {study.name} is trained in {store.root}", "what is measured is a checkpoint of a run",
                              f"ostinato run {study.name}, or name the store with --store")  # fmt: skip
+        check_pairs(measure, (_lacking(job.folder, job.arm.model, measure, only, tokens, passes) for job in trained))
         write_floors(trained, store, study.evaluate, progress)
     untrained = [{"measure": "", "state": "untrained", "why": "it has no checkpoint yet", "seconds": 0.0}]
     found: dict[str, list[dict[str, Any]]] = {job.fingerprint: untrained for job in reversed(jobs.values())}
@@ -116,6 +118,22 @@ def measure_study(study: Study, store: Store, measure: Measure, only: Sequence[s
         if any(row["state"] == "elsewhere" for row in found[job.fingerprint]):
             take(job)
     return Measured([jobs[fingerprint].ids() | row for fingerprint, rows in found.items() for row in rows])
+
+
+def measure_one(folder: RunFolder, measure: Measure, only: Sequence[str] | None = None, tokens: int | None = None, device: str = "auto",
+                console: Console | None = None, passes: int | None = None) -> Measured:  # fmt: skip
+    """`measure_run` of one run of any study. Raises DataError for minimal pairs that cannot be read; what else fails is in the rows."""
+    given, arm = folder.given(), Arm.model_validate(folder.resolved()["arm"])
+    check_pairs(measure, [_lacking(folder, arm.model, measure, only, tokens, passes)])
+    name, ids = f"{given.get('arm')}, seed {given.get('seed')}", {"arm": given.get("arm"), "seed": given.get("seed"), "run": folder.name}
+    return Measured([ids | row for row in measured_run(folder, name, measure, only, tokens, device, console, passes=passes)])
+
+
+def _lacking(folder: RunFolder, model: Model, measure: Measure, only: Sequence[str] | None, tokens: int | None,
+             passes: int | None) -> tuple[str, ...]:  # fmt: skip
+    """What would be taken of this run. Raises as `RunFolder.record`."""
+    return lacking(folder, measure, model, max(folder.checkpoints(), default=None) if tokens is None else tokens, folder.evaluation, only,
+                   passes)  # fmt: skip
 
 
 def measure_folder(path: Path, store: Store, measure: Measure, study: Study | None = None, only: Sequence[str] | None = None,

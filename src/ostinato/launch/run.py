@@ -25,6 +25,7 @@ from ostinato.launch.track import asked, installed, places
 from ostinato.launch.view import StudyView, duration
 from ostinato.ledger.choice import Choice, choose, compile_pays
 from ostinato.ledger.seconds import Calibration
+from ostinato.measure.all import check_pairs
 from ostinato.store import Store, usable_cores
 from ostinato.store.calibration import calibration_key, read_calibration
 from ostinato.store.environment import DEVICES, need_compiler, no_compiler
@@ -60,7 +61,8 @@ def run_study(
     output). A run that has begun goes on as it began.
     track: trackers by name, `wandb` or `trackio` (None: those of $OSTINATO_TRACK); TensorBoard has the curves wherever it is installed.
     on_update: told of the state about five times a second.
-    Raises StudyError, DataError or StoreError before anything runs; a run that fails is in the outcome, with its error.
+    Raises StudyError, DataError (minimal pairs included) or StoreError before anything runs; a run that fails is in the outcome, with its
+    error.
     """
     trackers, gpu = asked(track), gpu_names(device)
     if device not in DEVICES:
@@ -79,9 +81,10 @@ def run_study(
     with display.preparing() as progress:
         everything = all_jobs(study, store, prepare_texts(study, progress))
         chosen = select(everything, arms, seeds)
+        due = unfinished(chosen, study.reference)
+        check_pairs(study.measure, (job.lacks() for job in due))
         store.create().study_folder(study.name).write(study, {(job.arm.name, job.seed): job.fingerprint for job in everything})
         write_floors(chosen, store, study.evaluate, progress)
-    due = unfinished(chosen, study.reference)
     calibration = _calibration(due, bool(gpu), display)
     if gpu:
         choice = Choice(jobs or len(gpu), threads or THREADS)

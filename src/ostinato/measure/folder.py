@@ -24,7 +24,7 @@ from ostinato.data.targets import targets
 from ostinato.data.vocabulary import Vocabulary, load
 from ostinato.errors import StudyError
 from ostinato.files import sha256
-from ostinato.measure.all import stored, why_not
+from ostinato.measure.all import check_pairs, lacking, stored, why_not
 from ostinato.measure.context import Context
 from ostinato.measure.foreign import Foreign
 from ostinato.measure.load import device_of
@@ -114,9 +114,10 @@ def measure_model(path: Path, store: Store, measure: Measure, study: Study | Non
                   device: str = "auto", trust: bool = False, told: Told | None = None) -> ModelMeasured:  # fmt: skip
     """Measure the model in a folder and keep it in the store: what it lacks of `measure.take`, or anew what `only` names.
 
-    study: whose validation documents it reads.  Raises as `open_model`, and as `score` for the study's text.
+    study: whose validation documents it reads.  Raises as `open_model`, and as `score` for the study's text; DataError for minimal pairs.
     """
     model = open_model(path, device_of(device), trust)
+    check_pairs(measure, [lacking(store.model(model.digest), measure, None, TOKENS, None, only)])
     subject, folder = model.subject, store.create().model(model.digest)
     given = {"arm": subject.name, "seed": None, "study": study.name if study else None, "path": str(path.resolve())}
     folder.write_record(given, {"model": {"kind": model.kind, "params_total": model.parameters, "vocab": subject.vocab,

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ostinato.data.minimal_pairs import MinimalPairs, read_pairs
+from ostinato.data.minimal_pairs import MinimalPairs, read_once
 from ostinato.errors import DataError
 from ostinato.measure.context import Context, Progress, Taken
 from ostinato.measure.halving import halving
@@ -36,10 +36,10 @@ ALIKE = 0.8
 
 
 def take(subject: Subject, context: Context) -> Taken:
-    """The measure `pairs` of the study's pairs. Raises DataError as `read_pairs` and `measure_pairs` do."""
+    """The measure `pairs` of the study's pairs. Raises DataError as `read_once` and `measure_pairs` do."""
     if context.measure.pairs is None or context.vocabulary is None:
         raise DataError("no minimal pairs are named", "pairs are scored with the model's tokenizer", "pairs: blimp, or a folder of them")
-    pairs = read_pairs(context.measure.pairs)
+    pairs = read_once(context.measure.pairs)
     table = measure_pairs(subject, pairs, context.vocabulary.encode_all, context.batch, context.progress)
     return Taken(table, {"source": pairs.source, "bos": subject.bos is not None}, {"content": pairs.id[:16]})
 
