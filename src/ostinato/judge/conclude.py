@@ -89,8 +89,8 @@ class Conclusions:
         judged = [*_judged(prediction.supported, supported, SUPPORTED), *_judged(prediction.killed, killed, KILLED)]
         if dies.holds:
             kind, outcome, decided = KILLED, _first(killed), dies
-        elif dies.holds is None or (holds.holds is None):
-            kind, outcome, decided = NOT_ESTIMABLE, NOT_ESTIMABLE, all_of([~dies, holds])
+        elif dies.holds is None or holds.holds is None:
+            kind, outcome, decided = NOT_ESTIMABLE, NOT_ESTIMABLE, all_of(truth for truth in (dies, holds) if truth.holds is None)
         elif holds.holds:
             kind, outcome, decided = SUPPORTED, _first(supported), all_of([holds, ~dies])
         else:
