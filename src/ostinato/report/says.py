@@ -6,10 +6,12 @@ wins; what it costs. What the measurements cannot tell is said too, with what wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ostinato.analysis import ArmResult, Crossing
+from ostinato.analysis.crossover import Crossover
 from ostinato.report import numbers
 from ostinato.report.costs import cost_words
 from ostinato.report.results import verdict
@@ -27,15 +29,21 @@ class Said:
     lines: tuple[str, ...]
 
 
-def says(study: Study, results: Sequence[ArmResult]) -> tuple[list[Said], list[Said]]:
-    """(first shown, folded away): what is said of every arm that is compared; the pairs that the study names come first."""
+def says(
+    study: Study, results: Sequence[ArmResult], crossed: Mapping[str, Crossover] | None = None
+) -> tuple[list[Said], list[Said]]:
+    """(first shown, folded away): what is said of every arm that is compared; the pairs that the study names come first.
+
+    crossed: by arm, how sure its crossing is.
+    """
+    known = crossed or {}
     compared = [one for one in results if one.seeds and one.seeds.mean is not None]
     ordered = sorted(compared, key=lambda one: one.arm.against is None)
-    told = [Said(f"{one.name} against {one.against}", tuple(lines(one))) for one in ordered]
+    told = [Said(f"{one.name} against {one.against}", tuple(lines(one, known.get(one.name)))) for one in ordered]
     return told[:SHOWN], told[SHOWN:]
 
 
-def lines(result: ArmResult) -> list[str]:
+def lines(result: ArmResult, sure: Crossover | None = None) -> list[str]:
     """One sentence a question, of an arm that is compared."""
     pairing, seeds = result.pairing, result.seeds
     at = "" if result.gain_final else f", at {numbers.human(result.gain_tokens)} tokens, before the end of training"
@@ -43,11 +51,11 @@ def lines(result: ArmResult) -> list[str]:
     won = f"{pairing.documents_won:,} of {numbers.several(pairing.documents, 'document')} won."
     if pairing.windows:
         won = f"{pairing.windows_won:,} of {numbers.several(pairing.windows, 'window')} and {won}"
-    return [better, crossing_words(result), won, f"Cost: {cost_words(result)}."]
+    return [better, crossing_words(result, sure), won, f"Cost: {cost_words(result)}."]
 
 
-def crossing_words(result: ArmResult) -> str:
-    """Whether and where the gain changes its sign for good, and on which side of the end of the first pass over the text."""
+def crossing_words(result: ArmResult, sure: Crossover | None = None) -> str:
+    """Whether and where the gain changes its sign for good, how sure that is, and on which side of the end of the first pass."""
     crossed = result.crossing
     if crossed is None:
         return f"No crossing can be told: it trains on another number of tokens than {result.against}."
@@ -61,9 +69,24 @@ def crossing_words(result: ArmResult) -> str:
     said += f"{now} at {numbers.human(high)}{_seeds(crossed)}{_first_pass(crossed, result.ledger.tokens)}."
     if crossed.changes > 1:
         said += f" The sign changes {crossed.changes} times on the way."
+    if sure is not None:
+        said += f" {_interval(crossed, sure)}"
     if verdict(result.words) == "zero":
         said += " The difference at the end is inside the noise, and so is this crossing."
     return said
+
+
+def _interval(crossed: Crossing, sure: Crossover) -> str:
+    """The interval of a crossing over documents, and whether its side of the end of the first pass is as sure."""
+    low = numbers.human(sure.low) if math.isfinite(sure.low) else f"before the first measured point ({numbers.human(sure.first)})"
+    high = numbers.human(sure.high) if math.isfinite(sure.high) else f"after the last one ({numbers.human(sure.last)})"
+    said = f"95% over {numbers.several(sure.documents, 'document')}: {low} to {high} tokens"
+    if not sure.bracketed:
+        said += ", so the measured points do not bracket it"
+    if crossed.side in ("before", "after") and sure.side == "unclear":
+        share = sure.before if crossed.side == "before" else sure.after
+        said += f"; that it is {crossed.side} the end of the first pass is not sure, {numbers.percent(share)} of draws of documents say so"
+    return f"{said}."
 
 
 def _never(crossed: Crossing) -> str:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 import ostinato
 from ostinato.analysis import BITS, ArmResult, results_table
+from ostinato.analysis.crossover import crossovers
 from ostinato.files import write_atomic
 from ostinato.ledger.plan import Plan, plan
 from ostinato.ledger.settings import other_settings, schedule_words, settings
@@ -74,7 +75,7 @@ def page(study: Study, store: Store) -> str:
         hash=study_hash(study),
         others=[other.name for other in store.study_folder(study.name).versions() if version is None or other.name != version.name],
         said=answer(study, results, pairs),
-        says=says(study, results),
+        says=says(study, results, crossovers(results, store, folders)),
         base=base,
         over=base or "the arm that each is compared with",
         tokenizers=unit_of(study) == BITS,
