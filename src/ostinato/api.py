@@ -8,9 +8,9 @@
     study.judge()       # what became of the predictions
     study.report()      # one HTML page
 
-`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `take_measures`, `generate`, `export_run` and `query`
-are the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning, registering and reporting import no
-torch; what runs a model does.
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `judge_replay`, `take_measures`, `generate`,
+`export_run` and `query` are the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning, registering,
+judging and reporting import no torch; what runs a model does.
 """
 
 from __future__ import annotations
@@ -232,10 +232,21 @@ def keys(search: str = "") -> list[dict[str, str]]:
 
 
 def list_studies() -> list[dict[str, Any]]:
-    """The shipped studies with what they ask."""
+    """The shipped studies with what they ask, and the replays, which `judge` takes."""
     from ostinato.study import shipped
+    from ostinato.study.replays import FOLDER, shipped_replays
 
-    return [{"study": name, "about": about} for name, about in shipped().items()]
+    named = shipped() | {FOLDER + name: about for name, about in shipped_replays().items()}
+    return [{"study": name, "about": about} for name, about in named.items()]
+
+
+def judge_replay(source: str | Path) -> JudgementSheet:
+    """The verdicts on a published table: a replay file, or a shipped one (`replays/loop2`). Raises StudyError with key and line."""
+    from ostinato.judge.replay import judge_replay as judged
+    from ostinato.report.judgement import JudgementSheet
+    from ostinato.study.replays import load_replay
+
+    return JudgementSheet(judged(load_replay(source)), str(source))
 
 
 def corpora() -> dict[str, str]:

@@ -14,12 +14,20 @@ def register(app: typer.Typer) -> None:
     def judge(study: StudySource, size: Size = None, store: StorePath = None, as_json: Json = False) -> None:
         """Give the verdict on every prediction, the numbers that gave it, by how much, and whether that is clear or within noise.
 
+        A replay, as the shipped replays/loop2, judges a published table, and needs neither size nor store.
         Exits with 0; 10 when a prediction is killed; 20 when a run failed or is missing, or a prediction is not estimable; 30 for both;
         2 for a mistake. Held-out gains are shown from here on, and the study's log says when.
         """
-        from ostinato.api import Study
+        from ostinato.api import Study, judge_replay
+        from ostinato.errors import StudyError
+        from ostinato.study.replays import is_replay
 
-        sheet = Study.load(study, size=size, store=store).judge()
+        if is_replay(study):
+            if size is not None:
+                raise StudyError(f"--size {size}", "a replay has no sizes", f"ostinato judge {study}")
+            sheet = judge_replay(study)
+        else:
+            sheet = Study.load(study, size=size, store=store).judge()
         if as_json:
             print_json(sheet.record())
         else:

@@ -26,6 +26,7 @@ from ostinato.study.numbers import decimal, real
 ARM, SEED, AGAINST, DELTA = "arm", "seed", "against", "delta"
 MOST_BYTES = 10_000_000
 DEFAULTS = {"unit": "nats", "part": "validation"}
+_ANY = '"the arm of a row"'
 _BLANK = ("", "-", "–", "—")
 _SUFFIX = re.compile(r"(Ki|Mi|Gi|[kKMGBT])?$")
 _HEADER = re.compile(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
@@ -176,7 +177,7 @@ def column(header: str) -> tuple[What, int]:
         raise StudyError(f"no measure {name[:60]!r}", rule, near[0] if near else "")
     real_name, sign = ("gain", -1) if name == DELTA else (name, 1)
     options = (match[2] or "").strip()
-    term = parse_expression(f"{real_name}(any{', ' + options if options else ''})")
+    term = parse_expression(f"{real_name}({_ANY}{', ' + options if options else ''})")
     if "seed" in dict(term.options):
         raise StudyError("a seed in a header", "a row says its seed", f"a column {SEED!r}")
     return what(term), sign

@@ -115,8 +115,6 @@ class TableMeasurements:
     # --- a gain, a loss
 
     def _gain(self, arm: str, base: str, asked: What, seed: int | None) -> Value:
-        if arm == base:
-            raise NotEstimable(f"{arm} is compared with itself", "a gain is of two arms", "")
         for one, other, sign in ((arm, base, 1.0), (base, arm, -1.0)):
             numbers = _of_seed(self.gain_printed(one, other, asked), seed)
             if numbers:

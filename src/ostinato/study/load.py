@@ -34,6 +34,8 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
         raise StudyError(f"{path}: {error.strerror or error}", "a study is a readable YAML file", "correct the path") from None
     except Unreadable as error:
         refuse(file, [error.problem])
+    if "table" in tree and "arms" not in tree:
+        raise StudyError(f"{file} is a replay", "a published table is judged, not planned or run", f"ostinato judge {source}")
     refuse(file, problems + strict.check(tree))
     resolved = resolve(tree, path.stem, size, path.parent)
     refuse(file, resolved.problems)
@@ -44,8 +46,9 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
 
 def _find(source: str | Path) -> Path:
     path = expanded(source)
-    if isinstance(source, str) and source in _shipped_names():
-        return SHIPPED / f"{source}.yaml"
+    named = SHIPPED / f"{source}.yaml"
+    if isinstance(source, str) and (source in _shipped_names() or (source.startswith("replays/") and named.exists())):
+        return named
     if path.is_dir():
         inside = sorted(file.name for file in path.iterdir() if file.suffix in SUFFIXES)
         raise StudyError(f"{path} is a folder", "a study is one YAML file", f"{path / inside[0]}" if inside else "give the file")
