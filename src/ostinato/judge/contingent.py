@@ -52,7 +52,7 @@ def _state(arm: Arm, measured: StudyMeasurements, conclusions: Conclusions) -> C
         state, reason = RAN, reason if truth.holds else f"it was asked for by name; {reason}"
     else:
         state = UNDECIDED if truth.holds is None else NOT_RUN
-    return Contingent(arm.name, arm.run_if, state, reason, truth.clauses)
+    return Contingent(arm.name, arm.run_if, state, reason, truth.clauses, truth.holds)
 
 
 def with_numbers(truth: Truth) -> str:

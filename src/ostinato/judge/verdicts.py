@@ -111,7 +111,7 @@ class Verdict:
 @dataclass(frozen=True)
 class Contingent:
     """An arm that runs only where its condition holds.  state: ran, due (it holds and the runs are not there yet), not run (it does not
-    hold), undecided (it is not estimable yet).  reason: with the numbers.
+    hold), undecided (it is not estimable yet).  reason: with the numbers.  holds: whether the condition does, None while undecided.
     """
 
     arm: str
@@ -119,6 +119,7 @@ class Contingent:
     state: str
     reason: str
     clauses: tuple[Clause, ...] = ()
+    holds: bool | None = None
 
     @property
     def due(self) -> bool:
