@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ostinato.errors import StoreError
-from ostinato.store import RunFolder
+from ostinato.store import RunFolder, measures
 
 TABLE = pa.table({"application": [0, 1], "nats": [1.5, 0.5]})
 
@@ -46,3 +46,19 @@ def test_bad_files_and_empty_tables(folder):
     path.write_bytes(whole[:4] + bytes(60) + whole[64:])  # the footer is whole, the columns are not
     with pytest.raises(StoreError, match="ostinato measure"):
         folder.measure("lens").table()
+
+
+def test_a_footer_is_read_once_until_its_file_is_another(folder, monkeypatch):
+    folder.write_measure("lens", {}, 300, TABLE, {"labels": ["1"]})
+    read, genuine = [], measures.read_footer
+    monkeypatch.setattr(measures, "read_footer", lambda path, mend: read.append(path) or genuine(path, mend))
+    assert folder.measure("lens") == folder.measures()[0] and RunFolder(folder.path).measure("lens").about == {"labels": ["1"]}
+    assert len(read) == 1
+    folder.write_measure("lens", {}, 300, TABLE, {"labels": ["2"]})
+    assert folder.measure("lens").about == {"labels": ["2"]} and len(read) == 2
+    path = folder.measure("lens").path
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40])
+    assert folder.measures() == [] and len(folder.torn_measures()) == 1
+    path.write_bytes(whole)
+    assert folder.measure("lens").about == {"labels": ["2"]}

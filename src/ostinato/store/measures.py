@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +70,16 @@ def torn_measures(folder: Path) -> list[str]:
 
 def _read(path: Path) -> Measure | str:
     try:
-        footer = read_footer(path, _MEND)
-        return Measure(footer["measure"], footer["tokens"], footer["settings"], footer["about"], footer["taken"], path)
+        stat = path.stat()
+        return _remembered(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     except StoreError as error:
         return error.what
     except KeyError as error:
         return f"{path} cannot be read: its footer lacks {error}"
+
+
+@lru_cache(maxsize=10_000)
+def _remembered(path: Path, *file: int) -> Measure:
+    """A footer is read once a process, however many ask what there is; a file that is written anew is another `file`."""
+    footer = read_footer(path, _MEND)
+    return Measure(footer["measure"], footer["tokens"], footer["settings"], footer["about"], footer["taken"], path)
