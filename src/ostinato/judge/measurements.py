@@ -103,14 +103,10 @@ class StudyMeasurements:
         base = self._base(result, options)
         if other_tokens(base, result):
             return self._gain_of_documents(base, result, options)
-        tables = self._tables((base, result), options)
-        nats = {seed: np.subtract(theirs.losses, mine.losses, dtype=np.float64) for seed, (theirs, mine) in tables.items()}
-        return self._sum(result, options, tables, nats)
+        return self._sum((base, result), options, lambda theirs, mine: np.subtract(theirs, mine, dtype=np.float64))
 
     def _loss(self, result: ArmResult, options: Mapping[str, str]) -> Value:
-        tables = self._tables((result,), options)
-        nats = {seed: table.losses.astype(np.float64) for seed, (table,) in tables.items()}
-        return self._sum(result, options, tables, nats)
+        return self._sum((result,), options, lambda mine: mine.astype(np.float64))
 
     def _ppl(self, result: ArmResult, options: Mapping[str, str]) -> Value:
         nats = self._loss(result, options)
@@ -118,10 +114,12 @@ class StudyMeasurements:
             raise NotEstimable(f"exp of {nats.point:.4g} nats is beyond all bounds")
         return nats.through(math.exp, math.exp(nats.point), "perplexity")
 
-    def _sum(self, result: ArmResult, options: Mapping[str, str], tables: Mapping[int, tuple[LossTable, ...]],
-             nats: Mapping[int, np.ndarray]) -> Value:  # fmt: skip
+    def _sum(self, arms: Sequence[ArmResult], options: Mapping[str, str], nats_of: Callable[..., np.ndarray]) -> Value:
+        """nats_of: float64 [N] of each target, from the losses of each arm."""
+        tables = self._tables(arms, options)
         target_id, seed = same(tables), next(iter(tables))
-        data = self._folders[result.name, seed].resolved().get("data_fingerprint", "")
+        nats = {seed: nats_of(*(table.losses for table in each)) for seed, each in tables.items()}
+        data = self._folders[arms[-1].name, seed].resolved().get("data_fingerprint", "")
         members = self._losses.members(options.get("class"), target_id, data)
         unit = UNITS[options.get("unit", "nats")]
         return by_document(self._losses.text(target_id), nats, members, _tokens if unit == NATS else _bits, unit)
