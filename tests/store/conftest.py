@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ostinato.data.classes import TokenClasses
 from ostinato.store import Store, evaluation_key
 from ostinato.study.records import Arm, Data, Model, Recipe, Study
 
@@ -19,8 +20,14 @@ MEASURED = {
                        "sum": [2.0], "chance": [0.5], "count": [4]}),
     "states": pa.table({"passes": [None], "application": [0], "layer": [1], "part": ["both"], "pass": [1], "positions": [10],
                         "size": [1.0], "update": [5.0], "cosine": [None], "change": [None], "distance": [None], "rank": [3.0]}),
+    "lens": pa.table({"target": [0, 1, 3], "input": [9.0, 8.0, 7.0], "after_0": [5.0, 4.0, 3.0], "after_1": [2.0, 1.0, 0.5]}),
+    "skips": pa.table({"target": [0, 3], "whole": [2.0, 1.0], "without_0": [3.0, 4.0], "without_1": [2.5, 1.0],
+                       "without_pass_1": [6.0, 7.0], "without_pass_2": [2.5, 1.0]}),
+    "depths": pa.table({"target": [0, 3], "nats_1": [3.0, 2.0], "nats_2": [2.0, 1.5], "kl_2": [0.25, 0.5]}),
 }  # fmt: skip
 """Tables of measures, with the columns that their modules give."""
+LABELS = [{"index": 0, "layer": 1, "part": "both", "pass_": 1}, {"index": 1, "layer": 1, "part": "attn", "pass_": 2}]
+MATCH = np.array([-1, 0, 1, 8, -1] * 4, np.int8)
 
 
 def make_targets(documents=4, each=5, name="t1"):
@@ -65,7 +72,8 @@ def filled(store, study, targets):
     store.create().study_folder(study.name).write(study, fingerprints)
     for arm, level in (("plain", 3.0), ("twice", 2.5)):
         folder = store.run(fingerprints[arm, 1], evaluation_key(study.evaluate, 128))
-        folder.write_record({"study": "tiny", "arm": arm, "seed": 1}, {"ledger": {"tokens": 200, "params_total": 7}}, {"git": None})
+        resolved = {"ledger": {"tokens": 200, "params_total": 7}, "data_fingerprint": "f" * 64}
+        folder.write_record({"study": "tiny", "arm": arm, "seed": 1}, resolved, {"git": None})
         for step in (1, 2):
             folder.append_step({"step": step, "tokens": 100 * step, "loss": level, "lr": 0.1, "grad_norm": None, "seconds": 0.5})
         folder.append_gradients({"step": 1, "tokens": 100, "targets": 8, "seconds": 0.1, "applications": [[1, "both", 1]],
@@ -75,8 +83,11 @@ def filled(store, study, targets):
                 folder.write_losses(part, tokens, np.full(20, level - tokens / 1000, dtype=np.float32), targets)
         folder.set_status("done", seconds=1.5)
         for name, table in MEASURED.items():
-            folder.write_measure(name, {"targets": 16, "target_id": targets.id}, 200, table)
+            folder.write_measure(name, {"targets": 16, "target_id": targets.id}, 200, table, {"applications": LABELS})
+    at = np.arange(20)
+    store.write_classes(targets.id, "f" * 64, TokenClasses(MATCH, MATCH, at, at, at))
     other = store.model("e" * 64)
     other.write_record({"arm": "elsewhere"}, {"model": {}}, {})
     other.write_measure("pairs", {"content": "x"}, 0, MEASURED["pairs"])
+    other.write_measure("lens", {"targets": 16, "target_id": "t2"}, 0, MEASURED["lens"], {"applications": LABELS})
     return store

@@ -50,6 +50,24 @@ def test_measures_of_runs_and_of_other_models(filled):
     assert filled.query('select distinct "update" / positions, rank from states').rows == [(0.5, 3.0)]
 
 
+def test_measures_by_target_are_sums_over_classes(filled):
+    lens = filled.query("""select application, layer, part, pass, sum, count from lens where arm = 'plain' and class = 'all'
+                           order by application nulls first""").rows
+    assert lens == [(None, None, None, None, 24.0, 3), (0, 1, "both", 1, 12.0, 3), (1, 1, "attn", 2, 3.5, 3)]
+    by_class = filled.query("select class, sum, count from lens where arm = 'plain' and application = 0 and count > 0 order by class").rows
+    assert by_class == [("all", 12.0, 3), ("bigram-repeat", 3.0, 1), ("k = 0", 9.0, 2), ("k = 8", 3.0, 1), ("new", 5.0, 1),
+                        ("tok-repeat", 4.0, 1)]  # fmt: skip
+    assert filled.query("select distinct class from lens where arm = 'elsewhere'").rows == [("all",)], "whose targets have no classes"
+    skips = filled.query("""select skipped, application, pass, sum from skips where arm = 'twice' and class = 'all'
+                            order by skipped, application, pass""").rows
+    assert skips == [("application", 0, 1, 7.0), ("application", 1, 2, 3.5), ("nothing", None, None, 3.0), ("pass", None, 1, 13.0),
+                     ("pass", None, 2, 3.5)]  # fmt: skip
+    depths = filled.query("select passes, sum, kl, count from depths where arm = 'plain' and class = 'k = 8' order by passes").rows
+    assert depths == [(1, 2.0, None, 1), (2, 1.5, 0.5, 1)]
+    mean = filled.query("select class, sum(sum) / sum(count) from skips where skipped = 'nothing' and class = 'all' group by all").rows
+    assert mean == [("all", 1.5)]
+
+
 def test_what_runs_cost(filled):
     filled.runs()[0].write_peak(123, "cpu")
     assert filled.query("select peak_bytes, tokens_per_s > 0 from runs order by arm").rows == [(123, True), (None, True)]

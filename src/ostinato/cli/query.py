@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", min=1, help="Rows shown in the table (JSON prints all).")] = 100,
         as_json: Json = False,
     ) -> None:
-        """Ask the store in SQL (DuckDB). Views: runs, steps, losses, targets, results; measures, pairs, heads, states."""
+        """Ask the store in SQL (DuckDB).
+
+        Views: runs, steps, gradients, losses, targets, results; measures, pairs, lens, skips, depths, heads, states.
+        """
         from ostinato import api
 
         answer = api.query(sql, held_out=held_out, store=store)

@@ -36,17 +36,21 @@ VIEWS = {
     "results": "study, version, arm, seed, run, part, tokens, targets, bytes, nats, bits_per_byte, perplexity, evaluation, target_id",
     "measures": f"{_WHO}, measure, target_id, targets, settings, about, taken, path",
     "pairs": f"{_WHO}, paradigm, field, term, pair, identical, good_bos, bad_bos, good_skip_first, bad_skip_first, good_tokens, bad_tokens",
+    "lens": f"{_WHO}, target_id, application, layer, part, pass, class, sum, count",
+    "skips": f"{_WHO}, target_id, skipped, application, layer, part, pass, class, sum, count",
+    "depths": f"{_WHO}, target_id, passes, class, sum, kl, count",
     "heads": f"{_WHO}, text, application, layer, pass, head, score, sum, chance, count",
     "states": f"{_WHO}, passes, application, layer, part, pass, positions, size, update, cosine, change, distance, rank",
 }
-"""Of measures: of runs, and of models that were not trained here, by their digest and name; the tables of each kind one after the other."""
+"""Of measures: of runs, and of models that were not trained here, by their digest and name; the tables of each kind one after the other,
+those with one row a target as sums over a token class (`store.class_views`)."""
 _TYPES = {
     **dict.fromkeys(("seed", "step", "tokens", "tokens_total", "peak_bytes", "params_total", "targets", "target", "bytes", "document",
                      "position", "token", "pair", "good_tokens", "bad_tokens", "application", "layer", "pass", "head", "count", "passes",
                      "positions", "other"), "bigint"),
     **dict.fromkeys(("loss", "seconds", "tokens_per_s", "flops_per_token", "lr", "grad_norm", "nats", "bits_per_byte", "perplexity",
                      "good_bos", "bad_bos", "good_skip_first", "bad_skip_first", "sum", "chance", "size", "update", "cosine", "change",
-                     "distance", "rank", "value"), "double"),
+                     "distance", "rank", "value", "kl"), "double"),
     "identical": "boolean",
 }  # fmt: skip
 """Of columns; the others are text."""
@@ -127,7 +131,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, table: str, names: str, rows: l
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, list[Any]]) -> None:
-    chosen = ", ".join(f"unnest(?::{_TYPES.get(name, 'varchar')}[]) as {name}" for name in columns)
+    chosen = ", ".join(f"unnest(?::{_TYPES.get(name, 'varchar')}[]) as \"{name}\"" for name in columns)
     connection.execute(f"create table {table} as select {chosen}", list(columns.values()))
 
 
@@ -200,25 +204,42 @@ def _results(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool
     _rows(connection, "results", VIEWS["results"], rows)
 
 
-def _measured_models(store: Store) -> list[tuple[dict[str, Any], Measure]]:
-    """(whose it is, the measure) of every table of runs and of other models."""
+def _measured_models(store: Store) -> list[tuple[RunFolder, dict[str, Any], Measure]]:
+    """(folder, whose it is, the measure) of every table of runs and of other models."""
     folders = [*store.runs(), *store.models()]
-    return [({"run": who["run"], "arm": who["arm"], "seed": who["seed"], "tokens": one.tokens}, one)
+    return [(folder, {"run": who["run"], "arm": who["arm"], "seed": who["seed"], "tokens": one.tokens}, one)
             for folder in folders if (who := identity(folder)) for one in folder.measures()]  # fmt: skip
 
 
 def _measures(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
     rows = [{**who, "measure": one.name, "target_id": one.settings.get("target_id"), "targets": one.settings.get("targets"),
              "settings": json.dumps(one.settings), "about": json.dumps(one.about), "taken": one.taken, "path": str(one.path)}
-            for who, one in _measured_models(store)]  # fmt: skip
+            for _, who, one in _measured_models(store)]  # fmt: skip
     _rows(connection, "measures", VIEWS["measures"], rows)
+
+
+def _by_class(measure: str) -> Callable[[duckdb.DuckDBPyConnection, Any, bool], None]:
+    """The view of all tables of a measure with one row a target, by token class."""
+
+    def build(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
+        from ostinato.store.class_views import rows  # numpy
+
+        found = []
+        for folder, who, one in _measured_models(store):
+            if one.name == measure:
+                target_id, data = one.settings.get("target_id"), folder.resolved().get("data_fingerprint")
+                known = store.classes(target_id, data) if target_id and data else None
+                found += [{**who, "target_id": target_id, **row} for row in rows(one, known)]
+        _rows(connection, measure, VIEWS[measure], found)
+
+    return build
 
 
 def _tables_of(measure: str) -> Callable[[duckdb.DuckDBPyConnection, Any, bool], None]:
     """The view of all tables of one measure."""
 
     def build(connection: duckdb.DuckDBPyConnection, store: Store, held_out: bool) -> None:
-        rows = [{"filename": str(one.path), **who} for who, one in _measured_models(store) if one.name == measure]
+        rows = [{"filename": str(one.path), **who} for _, who, one in _measured_models(store) if one.name == measure]
         _files(connection, measure, rows)
 
     return build
@@ -227,4 +248,5 @@ def _tables_of(measure: str) -> Callable[[duckdb.DuckDBPyConnection, Any, bool],
 _BUILDERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Any, bool], None]] = {
     "runs": _runs, "steps": _log("steps", RunFolder.steps), "gradients": _log("gradients", RunFolder.gradients), "losses": _losses,
     "targets": _targets, "results": _results,
-    "measures": _measures, **{name: _tables_of(name) for name in ("pairs", "heads", "states")}}  # fmt: skip
+    "measures": _measures, **{name: _tables_of(name) for name in ("pairs", "heads", "states")},
+    **{name: _by_class(name) for name in ("lens", "skips", "depths")}}  # fmt: skip

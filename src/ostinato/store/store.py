@@ -146,7 +146,7 @@ class Store:
     # --- questions
 
     def query(self, sql: str, held_out: bool = False) -> Answer:
-        """Answer one SELECT (DuckDB) over the views runs, steps, losses, targets and results.
+        """Answer one SELECT (DuckDB) over the views (`store.VIEWS`).
 
         Unless `held_out` is true, losses and results of the held-out part are not in the views; when it is, every study's log says so.
         Raises StoreError for a query that cannot be answered, with the views and their columns.
