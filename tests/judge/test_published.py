@@ -85,7 +85,7 @@ def test_mistakes_in_json_are_told_as_well(tmp_path, text, told):
 
 
 def test_files_that_are_no_tables(tmp_path):
-    with pytest.raises(StudyError, match="csv or a .json"):
+    with pytest.raises(StudyError, match="is of no kind known"):
         read_table(write(tmp_path, "arm", "table.txt"))
     with pytest.raises(StudyError, match="No such file"):
         read_table(tmp_path / "none.csv")

@@ -151,6 +151,12 @@ def replay(tmp_path):
     ("noise: {sed: {loss: 0.1}}\n", ["sed", "seed"]),
     ("noise: {seed: {loss: x}}\n", ["'x'"]),
     ("noise: {deviation: {loss: 1}, seeds: 1}\n", ["seeds", "2"]),
+    ("predictions: [{name: p, supported: gian(a) > 0, killed: otherwise}]\n", ["line 5", "predictions.p.supported", "gain"]),
+    ("predictions: [{supported: {A: gain(a) > 0, B: gain(a}, killed: otherwise}]\n", ["line 5", "predictions.p1.supported.B"]),
+    ("predictions: [{name: p, supported: gain(a) > 0}]\n", ["predictions.p", "killed"]),
+    ("quantities:\n  share: gain(a) /\n", ["line 6", "quantities.share"]),
+    ("contingent: {c: gain(a)}\n", ["line 5", "contingent.c"]),
+    ("predictions: [{name: p, supported: gain(a) > 0, killed: otherwise, guess: {gain: 1}}]\n", ["predictions.p.guess"]),
     ("predictions: [{name: p, supported: gain(a) > 0, killed: otherwise}]\nafter_results: {q: known}\n", ["'q'", "p"]),
 ])  # fmt: skip
 def test_a_mistake_in_a_replay_is_told_with_its_place(replay, more, told):
@@ -194,7 +200,8 @@ def test_the_transcribed_table_of_loop2_is_the_published_one():
     golden = published("loop2")
     lines = read_table(Path(load_replay("replays/loop2").table)).arms
     columns = {"loss(unit=bits)": "val_bpb", "loss": "val_nats", "params": "params_published",
-               "flops_per_token": "flops_per_token_published", "gain(unit=bits)": "delta_val_bpb", "gain(over=base8, unit=bits)": "delta_val_vs_base8", "seconds": "train_seconds",
+               "flops_per_token": "flops_per_token_published", "gain(unit=bits)": "delta_val_bpb",
+               "gain(over=base8, unit=bits)": "delta_val_vs_base8", "seconds": "train_seconds",
                "gain(over=base8, part=held_out, unit=bits)": "delta_heldout_vs_base8"}  # fmt: skip
     for row in golden["arms"]:
         (line,) = lines[row["arm"]]

@@ -13,6 +13,7 @@ of seed and implementation noise is taken; noise of the implementation alone is 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
@@ -185,7 +186,9 @@ class TableMeasurements:
 
     def _lines(self, arm: str) -> list[Line]:
         if arm not in self.table.arms:
-            raise NotEstimable(f"the table has no arm {arm!r}", "its arms are " + ", ".join(self.arms))
+            near = difflib.get_close_matches(arm, self.arms, n=1)
+            said = f"; the nearest is {near[0]}" if near else ""
+            raise NotEstimable(f"the table has no arm {arm!r}{said}", "its arms are " + ", ".join(self.arms))
         return self.table.arms[arm]
 
     def _says(self) -> str:

@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from ostinato.errors import StudyError
+from ostinato.claims import parse_condition, parse_expression
+from ostinato.errors import ClaimError, StudyError
 from ostinato.study import strict
 from ostinato.study.derive import expanded
 from ostinato.study.load import HERE, SUFFIXES
+from ostinato.study.merge import without_nulls
 from ostinato.study.numbers import Count, Real
+from ostinato.study.outcomes import ill_formed, is_otherwise, written
 from ostinato.study.problems import Problem, refuse
 from ostinato.study.reading import Section, Unreadable, read
 from ostinato.study.records import Prediction, Record
-from ostinato.study.shape import keys_of
+from ostinato.study.shape import Keys, keys_of, study_keys
 
 SHIPPED = HERE / "shipped" / "replays"
 FOLDER = "replays/"
@@ -90,10 +93,13 @@ def load_replay(source: str | Path) -> Replay:
         raise StudyError(f"{path}: {error.strerror or error}", "a replay is a readable YAML file", "correct the path") from None
     except Unreadable as error:
         refuse(file, [error.problem])
-    refuse(file, problems + strict.check(tree, keys_of(Replay)) + list(_missing(tree)))
-    given = {key: value for key, value in strict.as_plain(tree).items() if value is not None}
+    refuse(file, problems + strict.check(tree, _keys()) + list(_missing(tree)))
+    refuse(file, [*ill_formed(tree), *_unread(tree)])
+    given = without_nulls(strict.as_plain(tree))
+    named = [{**without_nulls(strict.as_plain(keys)), "name": name} for name, keys in written(tree)]
+    table = str((path.parent / expanded(given["table"])).absolute())
     try:
-        replay = Replay(**{"name": path.stem, **given, "table": str((path.parent / expanded(given["table"])).absolute())})
+        replay = Replay(**{"name": path.stem, **given, "predictions": named, "table": table})
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
@@ -112,6 +118,32 @@ def _path(source: str | Path) -> Path:
     name = str(source).removeprefix(FOLDER)
     inside = SHIPPED / f"{name}.yaml"
     return inside if str(source).startswith(FOLDER) and "/" not in name and inside.exists() else expanded(source)
+
+
+def _keys() -> Keys:
+    """The shape of a replay file; predictions are those of a study."""
+    return Keys({**keys_of(Replay).keys, "predictions": study_keys().keys["predictions"]})
+
+
+def _unread(tree: Section) -> Iterator[Problem]:
+    """Texts that do not parse. Arms are looked up in the table: one that it lacks is not estimable, as one that was not run."""
+    for name, given in written(tree):
+        texts = [(given[key], f"predictions.{name}.{key}") for key in ("supported", "killed") if isinstance(given.get(key), str)]
+        texts += [(text, f"predictions.{name}.{key}.{own}") for key in ("supported", "killed", "between")
+                  if isinstance(given.get(key), dict) for own, text in given[key].items()]  # fmt: skip
+        yield from _of_texts(((text, where) for text, where in texts if not is_otherwise(text)), parse_condition)
+        guess = given.get("guess") or Section()
+        yield from _of_texts(((text, f"predictions.{name}.guess") for text in guess), parse_expression, given.line)
+    for key, parse in (("quantities", parse_expression), ("contingent", parse_condition)):
+        yield from _of_texts(((text, f"{key}.{name}") for name, text in (tree.get(key) or {}).items() if text is not None), parse)
+
+
+def _of_texts(texts: Iterable[tuple[str, str]], parse: Callable[[str], object], line: int | None = None) -> Iterator[Problem]:
+    for text, where in texts:
+        try:
+            parse(str(text))
+        except ClaimError as error:
+            yield Problem.of(error, getattr(text, "line", line), where)
 
 
 def _missing(tree: Section) -> Iterator[Problem]:
