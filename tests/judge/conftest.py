@@ -116,10 +116,10 @@ class Bench:
         return self
 
 
-@pytest.fixture
-def bench(tmp_path):
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory):
     """bench(arms, targets, keys of the study) -> Bench in a store of its own."""
-    return lambda arms, targets=None, **of_study: Bench(tmp_path, arms, targets, **of_study)
+    return lambda arms, targets=None, **of_study: Bench(tmp_path_factory.mktemp("bench"), arms, targets, **of_study)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from ostinato.judge.contingent import contingent_arms
 from ostinato.judge.estimable import NotEstimable
 from ostinato.judge.measurements import StudyMeasurements
 from ostinato.judge.value import DOCUMENTS
-from ostinato.judge.verdicts import COUNTED, DUE, Contingent, HeldOut, Judgement, Range, Verdict
+from ostinato.judge.verdicts import COUNTED, Contingent, HeldOut, Judgement, Range, Verdict
 from ostinato.store import Store
 from ostinato.store.registrations import Registration, backwards, content, differences
 from ostinato.store.seals import faults
@@ -150,18 +150,18 @@ def _changed(since: Registration, study: Study, arms: set[str]) -> Iterator[str]
 
 def _counted(result: ArmResult, contingent: Contingent | None) -> dict[str, int]:
     """How many runs of an arm are in which state; those of a contingent arm that nothing calls for are not asked."""
-    waits = contingent is not None and contingent.state != DUE
-    found = Counter(_state(run.state, run.final, waits) for run in result.runs)
+    due = contingent.due if contingent else result.arm.contingent is None
+    found = Counter(_state(run.state, run.final, due) for run in result.runs)
     return {state: found[state] for state in COUNTED}
 
 
-def _state(state: str, final: bool, waits: bool) -> str:
+def _state(state: str, final: bool, due: bool) -> str:
     if state == "failed":
         return "failed"
     if final:
         return "done"
     if state in ("missing", "not asked"):
-        return "not asked" if waits or state == "not asked" else "missing"
+        return "missing" if due else "not asked"
     return "partial"
 
 
