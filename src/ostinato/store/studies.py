@@ -33,8 +33,13 @@ def study_hash(study: Study) -> str:
     return fingerprint(_content(study))
 
 
+_NO_PART: dict[str, Any] = {"path": True, "given": True, "warnings": True, "predictions": True, "quantities": True,
+                            "arms": {"__all__": {"run_if"}}}  # fmt: skip
+"""What is no part of which study it is: where its file lies, and what is expected of its runs (`store.registrations` keeps that)."""
+
+
 def _content(study: Study) -> dict[str, Any]:
-    return study.model_dump(mode="json", exclude={"path", "given", "warnings"})
+    return study.model_dump(mode="json", exclude=_NO_PART)
 
 
 def evaluation_key(evaluate: Evaluate, context: int) -> str:

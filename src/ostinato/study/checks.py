@@ -10,6 +10,7 @@ from ostinato.errors import OstinatoError
 from ostinato.study import derive
 from ostinato.study.fingerprint import fingerprint, run_identity
 from ostinato.study.points import clauses
+from ostinato.study.predictions import Looked
 from ostinato.study.problems import Problem
 from ostinato.study.records import Arm, Evaluate, Recipe, Study
 from ostinato.study.resolve import Resolved
@@ -24,7 +25,10 @@ def check(resolved: Resolved) -> Iterator[Problem]:
         yield from _data_and_recipe(arm, locate)
         yield from _evaluation(arm, study.evaluate, resolved.keys, locate)
         yield from _against(arm, study, locate)
+        yield from _waits_once(arm, locate)
     yield from _whole(study, resolved.keys)
+    run_ifs = {arm.name: resolved.written[arm.name]["run_if"] for arm in study.arms if arm.run_if is not None}
+    yield from Looked(study, resolved.keys, run_ifs).problems
 
 
 class _Locate:
@@ -197,6 +201,16 @@ def _against(arm: Arm, study: Study, locate: _Locate) -> Iterator[Problem]:
             f"{arm.name} is against itself" if own else f"{arm.against!r} is no arm",
             "an arm is compared with another arm of this study, in the same size",
             f"against: {near[0] if near and not own else study.reference}",
+        )
+
+
+def _waits_once(arm: Arm, locate: _Locate) -> Iterator[Problem]:
+    if arm.contingent is not None and arm.run_if is not None:
+        yield locate.problem(
+            ("run_if",),
+            "both run_if and contingent",
+            "an arm runs by itself once a condition holds (run_if), or only when a person names it (contingent)",
+            "keep one of them",
         )
 
 

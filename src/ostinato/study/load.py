@@ -10,6 +10,7 @@ from ostinato.errors import StudyError
 from ostinato.study import checks, strict
 from ostinato.study.derive import expanded
 from ostinato.study.idle import idle
+from ostinato.study.predictions import untaken
 from ostinato.study.problems import refuse
 from ostinato.study.reading import Unreadable, read
 from ostinato.study.records import Study
@@ -40,8 +41,9 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
     resolved = resolve(tree, path.stem, size, path.parent)
     refuse(file, resolved.problems)
     refuse(file, checks.check(resolved))
-    warnings = tuple(dict.fromkeys(resolved.warnings)) + tuple(checks.same_arms(resolved.study)) + tuple(idle(resolved.study))
-    return resolved.study.model_copy(update={"warnings": warnings, "path": str(path.absolute()), "given": content.decode("utf-8-sig")})
+    study = resolved.study
+    warnings = (*dict.fromkeys(resolved.warnings), *checks.same_arms(study), *idle(study), *untaken(study))
+    return study.model_copy(update={"warnings": warnings, "path": str(path.absolute()), "given": content.decode("utf-8-sig")})
 
 
 def _find(source: str | Path) -> Path:

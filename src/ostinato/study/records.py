@@ -5,9 +5,10 @@ Units: tokens unless said otherwise. `None` as a default means "follow from the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from ostinato.study.families import with_family
@@ -286,9 +287,51 @@ class Arm(Record):
     seeds: tuple[Count, ...]
     seed_names: dict[Count, str] = Field({}, description="other names for single runs, by seed, as a source calls them")
     contingent: str | None = Field(None, description="run only when asked by name; says on what result it depends")
+    run_if: str | None = Field(
+        None, description="run by itself, once earlier results satisfy this condition (written as in predictions), else recorded as not run"
+    )
     against: str | None = Field(None, description="the arm that this one is compared with; default: the study's reference")
     again: str | None = Field(None, description="a word that gives the arm runs of its own beside those of the same model and recipe: the "
                               "same seeds again, with other threads, micro_batch or checkpointing")  # fmt: skip
+
+
+OTHERWISE = "otherwise"
+"""Instead of a condition: whenever none before it holds."""
+
+
+def _by_own_name(word: str) -> Callable[[Any], Any]:
+    """One condition alone has the name that every outcome of its kind has."""
+    return lambda value: {word: value} if isinstance(value, str) else value
+
+
+def _between(value: Any) -> Any:
+    """One word alone is the user's own for what is neither."""
+    return {"BETWEEN" if value.strip().lower() == OTHERWISE else value: OTHERWISE} if isinstance(value, str) else value
+
+
+class Prediction(Record):
+    """What somebody expects, said before it is known; conditions are in the language of `ostinato.claims`, each under its own name."""
+
+    name: str = Field("", description="default: p1, p2, … in order")
+    claim: str = Field("", description="in words")
+    supported: Annotated[dict[str, str], BeforeValidator(_by_own_name("SUPPORTED"))] = Field(
+        description="a condition, as gain(twice) >= 0.02; or several by own names, and the first that holds names the outcome"
+    )
+    killed: Annotated[dict[str, str], BeforeValidator(_by_own_name("KILLED"))] = Field(
+        description="a condition, or several by own names; otherwise: whenever supported does not hold"
+    )
+    between: Annotated[dict[str, str], BeforeValidator(_between)] = Field(
+        {"BETWEEN": OTHERWISE}, description="an own word for neither, or own names with conditions, the last may be: otherwise"
+    )
+    guess: dict[Annotated[str, "expression"], Real] = Field({}, description="numbers that are expected, by expression: {gain(twice): 0.03}")
+
+
+def _numbered(predictions: tuple[Prediction, ...]) -> tuple[Prediction, ...]:
+    """With the names of those that have none."""
+    return tuple(one if one.name else one.model_copy(update={"name": f"p{place}"}) for place, one in enumerate(predictions, 1))
+
+
+Predictions = Annotated[tuple[Prediction, ...], AfterValidator(_numbered)]
 
 
 class Study(Record):
@@ -305,6 +348,8 @@ class Study(Record):
     evaluate: Evaluate = Evaluate()
     checkpoints: Checkpoints = Checkpoints()
     measure: Measure = Measure()
+    predictions: Predictions = Field((), description="each with what would support it and what would kill it")
+    quantities: dict[str, str] = Field({}, description="expressions by name, shown with their intervals and not judged")
     warnings: tuple[str, ...] = Field((), description="what is allowed but seldom meant")
     path: str | None = Field(None, description="the file it was read from")
     given: str = Field("", description="the text of that file")

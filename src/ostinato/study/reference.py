@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Recipe, Study
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Prediction, Recipe, Study
 
 SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints,
             "measure": Measure}  # fmt: skip
-_OF_STUDY = ("question", "about", "source", "ours", "reference")
-_OF_ARM = ("note", "contingent", "against", "again", "seeds", "seed_names")
+_OF_STUDY = ("question", "about", "source", "ours", "reference", "quantities")
+_OF_ARM = ("note", "contingent", "run_if", "against", "again", "seeds", "seed_names")
 
 
 def keys() -> list[dict[str, str]]:
@@ -20,6 +20,7 @@ def keys() -> list[dict[str, str]]:
     rows = [_row(name, Study.model_fields[name]) for name in _OF_STUDY]
     for section, record in SECTIONS.items():
         rows += _rows(section, record)
+    rows += [_row(f"predictions.<prediction>.{name}", field) for name, field in Prediction.model_fields.items()]
     return rows + [_row(f"arms.<arm>.{name}", Arm.model_fields[name]) for name in _OF_ARM]
 
 
@@ -38,7 +39,10 @@ def _rows(place: str, record: type[BaseModel]) -> list[dict[str, str]]:
 
 
 def _row(key: str, field: FieldInfo) -> dict[str, str]:
-    return {"key": key, "values": _values(field.annotation), "default": _default(field), "help": field.description or ""}
+    values = _values(field.annotation)
+    if values == "mapping" and field.metadata:  # one value stands for a mapping
+        values = "text | mapping"
+    return {"key": key, "values": values, "default": _default(field), "help": field.description or ""}
 
 
 def _values(kind: Any) -> str:
@@ -60,6 +64,8 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.default
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value))
     if isinstance(value, BaseModel) or value in ("", {}, None):
         return "" if value is not None else "none"
     if isinstance(value, bool):

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ostinato.errors import StudyError
 from ostinato.study.derive import expanded
 from ostinato.study.merge import merge, without_nulls
+from ostinato.study.outcomes import ill_formed
 from ostinato.study.pair_folder import pair_folder
 from ostinato.study.problems import Problem
 from ostinato.study.reading import Section
@@ -50,8 +51,10 @@ def resolve(tree: Section, name: str, size: str | None, base: Path) -> Resolved:
         )
         return found
     arms = [arm for arm in (_arm(arm, body, keys, tree, base, found) for arm, body in given.items()) if arm]
-    kept = ("question", "about", "source", "ours", "evaluate", "checkpoints", "measure")
+    kept = ("question", "about", "source", "ours", "evaluate", "checkpoints", "measure", "quantities")
     top = without_nulls({key: keys[key] for key in kept if key in keys})
+    top["predictions"] = [without_nulls(one) for one in keys.get("predictions") or ()]
+    found.problems.extend(ill_formed(keys))
     if (pairs := (top.get("measure") or {}).get("pairs")) is not None and str(pairs).strip().lower() != "none":
         try:
             top["measure"] = {**top["measure"], "pairs": pair_folder(str(pairs), base)}
@@ -101,7 +104,7 @@ def _arm(name: str, body: dict[str, Any], keys: dict[str, Any], tree: Section, b
     recipe = without_nulls(merge(keys.get("recipe") or {}, body.get("recipe") or {}))
     data = without_nulls(merge(keys.get("data") or {}, body.get("data") or {}))
     seeds = next(given for given in (body.get("seeds"), keys.get("seeds"), DEFAULT_SEEDS) if given is not None)
-    extra = without_nulls({key: body.get(key) for key in ("note", "contingent", "against", "again", "seed_names")})
+    extra = without_nulls({key: body.get(key) for key in ("note", "contingent", "run_if", "against", "again", "seed_names")})
     found.written[name] = {**model, **extra, "recipe": recipe, "data": data, "seeds": seeds}
     missing = [key for key in ("layers", "d_model", "heads") if key not in model]
     if missing:

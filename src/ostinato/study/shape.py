@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from ostinato.study.numbers import Count
 from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Recipe, Record, Study
 
-OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent", "against", "again")
+OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent", "run_if", "against", "again")
 """Keys of an arm that are no model keys."""
 
 
@@ -34,10 +34,13 @@ class Leaf:
 
 
 class Named:
-    """A mapping whose keys the user chooses (arms, sizes, ties) or that are limited to `allowed`; every value has one shape."""
+    """A mapping whose keys the user chooses (arms, sizes, ties) or that are limited to `allowed`; every value has one shape.
 
-    def __init__(self, inner: Shape, key: str, allowed: tuple[str, ...] = ()):
-        self.inner, self.key, self.allowed = inner, key, allowed
+    key: what a key is called.  texts: keys are no names, but texts of any length.
+    """
+
+    def __init__(self, inner: Shape, key: str, allowed: tuple[str, ...] = (), texts: bool = False):
+        self.inner, self.key, self.allowed, self.texts = inner, key, allowed, texts
 
 
 class Keys:
@@ -47,7 +50,21 @@ class Keys:
         self.keys = keys
 
 
-Shape = Leaf | Named | Keys
+class Listed:
+    """A list of sections of one shape, each called by `key`."""
+
+    def __init__(self, inner: Keys, key: str):
+        self.inner, self.key = inner, key
+
+
+class Either:
+    """One value, or several under names that the user chooses."""
+
+    def __init__(self, one: Leaf, several: Named):
+        self.one, self.several = one, several
+
+
+Shape = Leaf | Named | Keys | Listed | Either
 
 
 def _of(record: type[Record], *names: str) -> dict[str, Shape]:
@@ -65,11 +82,14 @@ def _shape(field: FieldInfo) -> Shape:
         return Keys(_of(field.annotation))
     if get_origin(field.annotation) is dict:
         key, value = get_args(field.annotation)
-        return Named(
-            _shape(FieldInfo(annotation=value)),
-            "role" if get_origin(key) is Literal else "name",
-            get_args(key) if get_origin(key) is Literal else (),
-        )
+        inner = _shape(FieldInfo(annotation=value))
+        if get_origin(key) is Annotated:
+            return Named(inner, key.__metadata__[0], texts=True)
+        named = Named(inner, "role", get_args(key)) if get_origin(key) is Literal else Named(inner, "name")
+        return Either(inner, named) if field.metadata else named  # a validator that takes one value for several
+    listed = get_args(field.annotation)[:1] if get_origin(field.annotation) is tuple else ()
+    if listed and isinstance(listed[0], type) and issubclass(listed[0], Record):
+        return Listed(Keys(_of(listed[0])), listed[0].__name__.lower())
     return Leaf(field)
 
 
@@ -82,8 +102,8 @@ def as_list(value: Any) -> Any:
 def study_keys() -> Keys:
     """The shape of a whole study file."""
     seeds = Leaf(FieldInfo.from_annotation(Annotated[tuple[Annotated[Count, Field(ge=0)], ...], BeforeValidator(as_list)]))
-    arm = Keys(_of(Model) | _of(Arm, "recipe", "data", "seed_names", "note", "contingent", "against", "again") | {"seeds": seeds})
-    top = _of(Study, "question", "about", "source", "ours", "reference") | {
+    arm = Keys(_of(Model) | _of(Arm, "recipe", "data", "seed_names", "note", "contingent", "run_if", "against", "again") | {"seeds": seeds})
+    top = _of(Study, "question", "about", "source", "ours", "reference", "predictions", "quantities") | {
         "data": Keys(_of(Data)),
         "recipe": Keys(_of(Recipe)),
         "model": Keys(_of(Model)),
@@ -102,5 +122,7 @@ def homes(shape: Shape, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
         for key, inner in shape.keys.items():
             yield (*place, key)
             yield from homes(inner, (*place, key))
-    elif isinstance(shape, Named):
+    elif isinstance(shape, (Named, Listed)):
         yield from homes(shape.inner, (*place, f"<{shape.key}>"))
+    elif isinstance(shape, Either):
+        yield from homes(shape.several, place)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ostinato.study.problems import Problem
 from ostinato.study.reading import Items, Section, Text, where
 from ostinato.study.records import none_is_none
-from ostinato.study.shape import Keys, Leaf, Named, Shape, homes, study_keys
+from ostinato.study.shape import Either, Keys, Leaf, Listed, Named, Shape, homes, study_keys
 
 OTHER_NAMES = {
     "learning_rate": "lr", "n_layer": "layers", "n_layers": "layers", "num_layers": "layers", "depth": "layers",
@@ -37,8 +37,12 @@ def _check(value: Any, shape: Shape, place: tuple[str, ...]) -> Iterator[Problem
     if value is None:
         return
     line = getattr(value, "line", None)
+    if isinstance(shape, Either):
+        shape = shape.several if isinstance(value, Section) else shape.one
     if isinstance(shape, Leaf):
         yield from _check_value(value, shape, place)
+    elif isinstance(shape, Listed):
+        yield from _check_list(value, shape, place)
     elif not isinstance(value, Section):
         keys = list(shape.keys) if isinstance(shape, Keys) else list(shape.allowed)
         example = f"{place[-1]}: {{{keys[0]}: …}}" if keys else f"{place[-1]}: {{{getattr(shape, 'key', 'name')}: …}}"
@@ -48,7 +52,7 @@ def _check(value: Any, shape: Shape, place: tuple[str, ...]) -> Iterator[Problem
             below = shape.keys.get(key) if isinstance(shape, Keys) else shape.inner if key in shape.allowed or not shape.allowed else None
             if below is None:
                 yield _unknown(key, inner, value.key_lines[key], shape, place)
-            elif isinstance(shape, Named) and not shape.allowed and (why := _bad_name(key)):
+            elif isinstance(shape, Named) and not shape.allowed and not shape.texts and (why := _bad_name(key)):
                 yield Problem(
                     value.key_lines[key],
                     where(place),
@@ -58,6 +62,20 @@ def _check(value: Any, shape: Shape, place: tuple[str, ...]) -> Iterator[Problem
                 )
             else:
                 yield from _check(inner, below, (*place, key))
+
+
+def _check_list(value: Any, shape: Listed, place: tuple[str, ...]) -> Iterator[Problem]:
+    rule = f"it is a list: each {shape.key} begins with a dash, and its keys stand in one column behind it"
+    example = f"- {next(iter(shape.inner.keys))}: …"
+    if not isinstance(value, Items):
+        yield Problem(getattr(value, "line", None), where(place), f"{_short(value)} is not a list", rule, example)
+        return
+    for number, item in enumerate(value, 1):
+        if not isinstance(item, Section):
+            at = where((*place, str(number)))
+            yield Problem(getattr(item, "line", value.line), at, f"{_short(item)} is no {shape.key}", rule, example)
+        else:
+            yield from _check(item, shape.inner, (*place, str(number)))
 
 
 def _bad_name(name: str) -> str:
@@ -157,7 +175,7 @@ def _unknown(key: str, value: Any, line: int, shape: Keys | Named, place: tuple[
     """A key that may not stand here: the section where it may, or the nearest name that may stand here."""
     here = list(shape.keys) if isinstance(shape, Keys) else list(shape.allowed)
     what = f"no key {key[:60]!r} here"
-    if value is None and (" " in key or key[0].isdigit()):
+    if value is None and (" " in key or ")" in key or key[:1].isdigit()):
         return Problem(line, where(place), what, "between { } a comma begins the next key", 'put "…" around text that holds a comma')
     meant = OTHER_NAMES.get(key.lower(), "")
     if meant in here:
