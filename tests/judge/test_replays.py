@@ -172,6 +172,8 @@ def test_names_that_the_table_does_not_have(replay):
         measurements_of(replay("rankings: {all: {arms: [a, c]}}\n"))
     with pytest.raises(StudyError, match="noise 'los'"):
         measurements_of(replay("noise: {seed: {los: 0.1}}\n"))
+    with pytest.raises(StudyError, match="reference: the table has no arm 'bsae'"):
+        measurements_of(replay("", HEAD.replace("base", "bsae")))
     with pytest.raises(StudyError, match="note"):
         replay("", HEAD.replace("note", "about"))
     with pytest.raises(StudyError, match="there is no replay"):

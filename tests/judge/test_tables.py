@@ -110,6 +110,18 @@ def test_arms_with_several_seeds_are_paired_by_seed():
     assert "one seed" in value(found, "gain(b)").doubt
 
 
+def test_a_gain_printed_of_some_seeds_gives_way_to_losses_of_all():
+    found = measured("arm seed loss gain\nbase 1 2.0 .\nbase 2 2.2 .\na 1 1.9 0.10\na 2 2.0 .\nb 1 . 0.3\nb 2 . .")
+    assert value(found, "gain(a)").point == pytest.approx(0.15) and value(found, "gain(a, seed=1)").point == 0.1
+    assert value(found, "gain(b)").point == 0.3 and value(found, "gain(b)").doubt
+
+
+def test_a_reference_of_another_seed_is_still_one_run():
+    found = measured("arm seed loss gain\nbase 1 2.0 .\na 1 1.9 0.1\nb 2 1.8 0.2", deviation={"loss": 0.1}, seeds=5)
+    for text in ("gain(b) - gain(a)", "gain(b, over=a)", "loss(a) - loss(b)"):
+        assert value(found, text).errors[STATED] == (pytest.approx(0.1 * math.sqrt(2)), 4)
+
+
 def test_stated_noise_says_how_strong_a_ratio_is_and_refuses_none():
     found = measured(LOSSES, seed={"loss(unit=bits)": 0.02})
     truth = Conclusions((), found).holds("gain(b, unit=bits) / gain(a, unit=bits) < 0.6")

@@ -43,6 +43,9 @@ def measurements_of(replay: Replay) -> TableMeasurements:
     """Raises StudyError for a table, a stated noise or a name of an arm that cannot be read, with the nearest right name."""
     noise = stated_noise(replay.noise.seed, replay.noise.implementation, replay.noise.deviation, replay.noise.seeds)
     found = TableMeasurements(read_table(Path(replay.table)), replay.reference or "", noise)
+    over_it = any(each.name == "gain" and not each.get("over") for each in found.table.columns)
+    if replay.reference and replay.reference not in found.arms and not over_it:
+        raise unknown(f"{replay.name}, reference: the table has no arm {replay.reference!r}", replay.reference, found.arms)
     named = [("confounded", tuple(replay.confounded)), *((f"rankings, {name}", one.arms) for name, one in replay.rankings.items())]
     for key, arms in named:
         for arm in arms:

@@ -116,14 +116,18 @@ class TableMeasurements:
     # --- a gain, a loss
 
     def _gain(self, arm: str, base: str, asked: What, seed: int | None) -> Value:
+        some = None
         for one, other, sign in ((arm, base, 1.0), (base, arm, -1.0)):
-            numbers = _of_seed(self.gain_printed(one, other, asked), seed)
-            if numbers:
-                return self._value(numbers, [(one, -1.0), (other, 1.0)], asked, _unit(asked)) * sign
+            if numbers := _of_seed(self.gain_printed(one, other, asked), seed):
+                some = self._value(numbers, [(one, -1.0), (other, 1.0)], asked, _unit(asked)) * sign
+                if len(numbers) == sum(seed in (None, line.seed) for line in self.table.arms.get(one, ())):
+                    return some
         try:
             of_base = None if len(self._lines(base)) == 1 else seed
             return self._loss(base, asked.but("loss"), of_base) - self._loss(arm, asked.but("loss"), seed)
         except NotEstimable as error:
+            if some is not None:
+                return some  # of some of its seeds
             for third in self._thirds(asked):
                 sides = [_of_seed(self.gain_printed(one, third, asked), seed) for one in (arm, base)]
                 if all(sides):
@@ -202,19 +206,20 @@ class TableMeasurements:
         mean = math.fsum(values.values()) / len(values)
         if asked.name in EXACT:
             return Value(mean, unit=unit)
-        known = self.noise.of(_kind(asked))
+        stated = self.noise.of(_kind(asked))
         found = Value(mean, unit=unit)
         if len(values) > 1:
             found = replace(found, seeds={int(seed or 0): value - mean for seed, value in values.items()})
-        if known is None:
+        if stated is None:
             one = next((arm for arm, _ in signs if len(self.table.arms.get(arm, ())) < 2), None)
             said = ", only that of the implementation" if _kind(asked) in self.noise.implementation else ""
             reason = f"one seed, and no noise of seeds is stated for {_kind(asked)}{said}"
             return replace(found, unknown=reason) if one is not None or len(values) < 2 else found
-        deviation, freedom = known
+        deviation, freedom = stated
         runs = {}
         for arm, sign in signs:
-            seeds = [seed for seed in values if seed in {line.seed for line in self.table.arms.get(arm, ())}] or [None]
+            known = [line.seed for line in self.table.arms.get(arm, ())] or [None]
+            seeds = [seed for seed in known if seed in values] or known
             runs.update({_run(arm, seed, asked): sign * deviation / len(seeds) for seed in seeds})
         keys = np.array(sorted(runs), dtype=np.uint64)
         return replace(found, noise=Residuals(keys, np.array([runs[int(key)] for key in keys])), noise_freedom=freedom)
