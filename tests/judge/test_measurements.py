@@ -181,7 +181,20 @@ def test_crossings(bench):
     made.run("deep", level=2.9)
     (_, twice, _), found = results_table(made.study, made.store), value(made, "crossing(twice)")
     assert found.point == pytest.approx(twice.crossing.tokens) and found.by_seed() == pytest.approx(dict(twice.crossing.by_seed), rel=1e-3)
-    assert found.unit == "tokens"
+    gains = [np.mean([made.losses["plain", seed, "validation", at].astype(float) - made.losses["twice", seed, "validation", at]
+                      for seed in (1, 2, 3)], 0) for at in (1024, 2048)]  # fmt: skip
+
+    def crosses(weight):
+        before, after = (np.sum(weight[made.targets.document] * each) for each in gains)
+        return 1024 + 1024 * before / (before - after)
+
+    sizes = np.bincount(made.targets.document) / len(made.targets.document)
+    for place in range(12):
+        step = 1e-5 * (np.arange(12) == place)
+        slope = (crosses(1 + step) - crosses(1 - step)) / 2e-5
+        shrinkage = 1 - 2 * sizes[place] + sizes @ sizes
+        assert found.documents.values[place] * math.sqrt(shrinkage) == pytest.approx(slope, rel=1e-4, abs=1e-6)
+    assert found.unit == "tokens" and found.point == pytest.approx(crosses(np.ones(12)))
     assert "never changes its sign" in refused(made, "crossing(deep)")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -260,11 +261,22 @@ class StudyMeasurements:
         found = against(base, result, self._folders, self._groupings).crossing
         if found is None or found.tokens is None:
             raise NotEstimable(f"the gain of {result.name} over {base.name} never changes its sign")
-        seeds = {seed: at for seed, at in found.by_seed.items() if at is not None}
         never = [str(seed) for seed, at in found.by_seed.items() if at is None]
+        seeds = {seed: at for seed, at in found.by_seed.items() if at is not None}
         mean = math.fsum(seeds.values()) / len(seeds) if seeds else 0.0
-        return Value(found.tokens, {seed: at - mean for seed, at in seeds.items()}, unit="tokens",
-                     unknown=f"the gain of seed {', '.join(never)} never changes its sign" if never else "")  # fmt: skip
+        return replace(
+            self._zero(base, result, found.tokens, found.between),
+            seeds={seed: at - mean for seed, at in seeds.items()},
+            unknown=f"the gain of seed {', '.join(never)} never changes its sign" if never else "",
+        )
+
+    def _zero(self, base: ArmResult, result: ArmResult, at: float, between: tuple[int, int]) -> Value:
+        """The zero of the line between two points; documents move it as they move the gains at these points."""
+        unit = {"unit": "bits"} if other_tokens(base, result) else {}
+        before, after = (self._gain(result, {"over": base.name, "tokens": str(point), **unit}) for point in between)
+        fall, width = before.point - after.point, between[1] - between[0]
+        moved = before * (-width * after.point / fall**2) + after * (width * before.point / fall**2)
+        return replace(moved, point=at, unit="tokens")
 
 
 def _tokens(target_bytes: np.ndarray) -> np.ndarray:
