@@ -56,8 +56,6 @@ class Truth:
         return Truth(None if self.holds is None else not self.holds, self.clear, self.p, self.clauses, self.reason)
 
 
-NEVER = Truth(False)
-"""A condition that nobody gave: no number is in it."""
 Node = object
 Outcomes = Callable[[Outcome], Truth]
 
