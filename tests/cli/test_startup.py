@@ -22,6 +22,8 @@ VERBS = {
     "draw quickstart": set(),
     "query 'select * from runs'": {"duckdb"},
     "report quickstart": {"numpy", "pyarrow", "jinja2"},
+    "register --help": set(),
+    "judge --help": set(),
 }
 SCRIPT = """
 import shlex, sys

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ostinato.cli.common import Json, Size, StorePath, StudySource, print_json
+from ostinato.cli.common import Json, Size, StorePath, print_json
 from ostinato.errors import StudyError
 
 
@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def register(
-        study: StudySource | None = None,
+        study: Annotated[
+            str | None, typer.Argument(metavar="STUDY", help="A study file, or a shipped study (see [bold]ostinato list[/]).")
+        ] = None,
         size: Size = None,
         check: Annotated[
             Path | None,

@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
             console = Console(highlight=False)
             console.print(results)
             console.print(f"report: {page}", soft_wrap=True)
-            if getattr(loaded.record, "predictions", ()):
+            if loaded.record.predictions:
                 console.print(f"next: ostinato judge {study}", markup=False, soft_wrap=True)
         if outcome.failed:
             raise typer.Exit(1)

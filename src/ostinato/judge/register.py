@@ -81,7 +81,7 @@ def _of_run(arm: str, seed: int, folder: RunFolder, root: Path) -> Iterator[Resu
 
 def unregistered(study: Study, store: Store) -> str:
     """Why `ostinato register` is the next step of a study with predictions, in words; "" where it is not."""
-    if not getattr(study, "predictions", ()):
+    if not study.predictions:
         return ""
     try:
         made = store.study_folder(study.name).registrations()

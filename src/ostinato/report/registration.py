@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ostinato.report import numbers
+from ostinato.report.verdict_words import moment
 from ostinato.store.registrations import Change, Registration, Result
 from ostinato.store.seals import Checked
 
@@ -14,9 +15,9 @@ _SHOWN = 12
 def registration_lines(one: Registration, source: str, notes: Sequence[str] = ()) -> Iterator[str]:
     """What was sealed, after which results, what changed, and what to do next. source: the study as the command line names it."""
     if one.found:
-        yield f"registered already, and nothing has changed since: registration {one.number} of {one.at}"
+        yield f"registered already, and nothing has changed since: registration {one.number} of {moment(one.at)}"
     else:
-        yield f"registration {one.number} of {one.study.name}, sealed at {one.at}"
+        yield f"registration {one.number} of {one.study.name}, sealed {moment(one.at)}"
     yield f"  fingerprint  {one.fingerprint}"
     yield f"  follows      {one.previous or 'nothing: it is the first'}"
     yield f"  commit       {commit_words(one)}"
@@ -31,7 +32,7 @@ def registration_lines(one: Registration, source: str, notes: Sequence[str] = ()
     elif not one.found:
         yield "No result of its runs existed yet."
     if one.held_out_shown:
-        yield f"! the held-out part was first looked at {one.held_out_shown}, before this registration"
+        yield f"! the held-out part was first looked at {moment(one.held_out_shown)}, before this registration"
     yield from (f"! {note}" for note in notes)
     yield "next: commit that folder, or keep the fingerprint where others see its date; then"
     yield f"  ostinato run {source}"
@@ -71,7 +72,7 @@ def check_lines(checked: Checked) -> Iterator[str]:
     """Every registration, every fault and note, and what follows."""
     for one in checked.registrations:
         after = f"after results of {several_runs(one.results)}" if one.results else "before any result"
-        yield f"{one.study.name} {one.number:04d}  {one.at}  {after}, {numbers.several(len(one.changes), 'change')}"
+        yield f"{one.study.name} {one.number:04d}  {moment(one.at)}  {after}, {numbers.several(len(one.changes), 'change')}"
         yield f"  {one.fingerprint}"
     yield from (f"✕ {fault}" for fault in checked.faults)
     yield from (f"! {note}" for note in checked.notes)

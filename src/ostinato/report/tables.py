@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Tone = Literal["", "better", "worse", "muted", "warn", "strong"]
+_WORDS = 12  # characters of a column of words in a terminal, at least
 _STYLES = {"": "", "better": "green", "worse": "red", "muted": "dim", "warn": "yellow", "strong": "bold"}
 
 
@@ -73,7 +74,9 @@ class Table:
 
     def width(self) -> int:
         """Characters that the terminal table takes without breaking a cell (headings break in two)."""
-        headings = [max(map(len, _in_two_lines(column.label).split("\n"))) for column in self.columns]
+        least = [_WORDS if index and not column.number else 0 for index, column in enumerate(self.columns)]
+        lines = (_in_two_lines(column.label).split("\n") for column in self.columns)
+        headings = [max(few, *map(len, parts)) for few, parts in zip(least, lines, strict=True)]
         cells = [[len(row.cells[index].text) for row in self.rows] for index in range(len(self.columns))]
         return sum(max([heading, *column]) for heading, column in zip(headings, cells, strict=True)) + 2 * (len(self.columns) - 1)
 
@@ -128,7 +131,7 @@ def to_rich(table: Table, width: int | None = None) -> RichTable:
             justify="right" if column.number else "left",
             overflow="fold",
             no_wrap=not words,
-            min_width=12 if words else None,
+            min_width=_WORDS if words else None,
         )
     floors = [row.kind == "floor" for row in table.rows]
     for index, row in enumerate(table.rows):

@@ -115,12 +115,14 @@ def condition_words(judged: Judged) -> str:
 
 def lines(verdict: Verdict) -> Iterator[str]:
     """What stands under a verdict: why it is not clear, the numbers of every condition that gave it, when it was sealed, what changed."""
-    if verdict.reason and verdict.strength != CLEAR:
-        yield f"{verdict.strength or 'not estimable'}: {verdict.reason}"
+    told: dict[str, None] = {}
     for one in deciding(verdict):
         if len(one.clauses) != 1 or one.clauses[0].text != one.text:
-            yield condition_words(one)
-        yield from map(clause_words, one.clauses)
+            told[condition_words(one)] = None
+        told |= dict.fromkeys(map(clause_words, one.clauses))
+    if verdict.reason and verdict.strength != CLEAR and not any(verdict.reason in line for line in told):
+        yield f"{verdict.strength or 'not estimable'}: {verdict.reason}"
+    yield from told
     ps = [f"{name} {value:.2g}" for name, value in (("p", verdict.p), ("by Holm over all predictions", verdict.holm)) if value is not None]
     if ps:
         yield ", ".join(ps)
@@ -131,13 +133,16 @@ def lines(verdict: Verdict) -> Iterator[str]:
 
 def sealed_words(verdict: Verdict) -> str:
     """Whether it was sealed, when, and after which results."""
-    if verdict.exploratory and verdict.registered is None:
-        return "exploratory: not registered"
-    when = f"registration {verdict.registered}, sealed {verdict.at}"
+    when = "not registered" if verdict.registered is None else f"registration {verdict.registered}, sealed {moment(verdict.at)}"
     said = f"exploratory: {when}" if verdict.exploratory else when
     known = numbers.listed(list(verdict.after_results), 4)
     said += f", after results that it rests on: {known}" if known else ""
     return said + (", no longer in the study file" if verdict.withdrawn else "")
+
+
+def moment(at: str | None) -> str:
+    """A time of the store, as 2026-11-01 10:00:00 UTC."""
+    return (at or "").replace("T", " ").replace("+00:00", " UTC")
 
 
 def tally(verdicts: tuple[Verdict, ...]) -> str:
@@ -170,8 +175,10 @@ def contingent_words(one: Contingent) -> str:
 
 def registered_words(judgement: Judgement) -> str:
     """One sentence on what was sealed."""
+    if judgement.transcribed:
+        return f"A replay, so every verdict is exploratory. {judgement.transcribed}."
     if not judgement.registrations:
         return "Nothing is registered, so every verdict is exploratory."
     newest = max(((one.registered, one.at) for one in judgement.verdicts if one.registered is not None), default=None)
-    when = f", the newest of {newest[1]}" if newest else ""
+    when = f", the newest of {moment(newest[1])}" if newest else ""
     return f"Judged as sealed: {numbers.several(judgement.registrations, 'registration')}{when}."

@@ -14,16 +14,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ostinato.claims import parse_condition, parse_expression
+from ostinato.errors import OstinatoError
 from ostinato.files import as_json, new_folder
 from ostinato.store.environment import versions
 from ostinato.store.tables import now, read_json, torn, write_json
 from ostinato.study.fingerprint import canonical
-from ostinato.study.records import Study
+from ostinato.study.records import OTHERWISE, Study
 
 FOLDER = "registrations"
 STUDY, GIVEN, SEAL = "study.json", "given.yaml", "seal.json"
@@ -111,18 +113,24 @@ class Registration:
 
 
 def content(study: Study) -> dict[str, Any]:
-    """All that a registration seals: the resolved study, each condition as the language prints it; not where its file lies."""
+    """All that a registration seals: the resolved study, conditions as the language prints them; not where its file lies."""
     dumped = study.model_dump(mode="json", exclude={"path", "given", "warnings"})
     for prediction in dumped["predictions"]:
         for key in ("supported", "killed", "between"):
-            prediction[key] = {name: _condition(text) for name, text in prediction[key].items()}
+            prediction[key] = {name: _canonical(text, parse_condition) for name, text in prediction[key].items()}
+        prediction["guess"] = {_canonical(text, parse_expression): guessed for text, guessed in prediction["guess"].items()}
+    for arm in dumped["arms"]:
+        arm["run_if"] = arm["run_if"] and _canonical(arm["run_if"], parse_condition)
+    dumped["quantities"] = {name: _canonical(text, parse_expression) for name, text in dumped["quantities"].items()}
     return dumped
 
 
-def _condition(text: str) -> str:
-    from ostinato.claims import parse_condition
-
-    return text if text.strip().lower() in ("", "otherwise") else str(parse_condition(text))
+def _canonical(text: str, parse: Callable[[str], Any]) -> str:
+    """As the language prints it; `otherwise`, and what another version has sealed and this one cannot read, as it is."""
+    try:
+        return OTHERWISE if text.strip().lower() == OTHERWISE else str(parse(text))
+    except OstinatoError:
+        return text
 
 
 def differences(before: Any, after: Any, place: tuple[str, ...] = ()) -> Iterator[Change]:
