@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from ostinato import api
 from ostinato.cli.main import app
+from ostinato.store import StudyFolder
 
 STUDY = """
 data: {corpus: text.txt}
@@ -87,6 +88,21 @@ def test_judge_tells_scripts_and_people(place):
     assert (verdict["name"], verdict["registered"], verdict["exploratory"]) == ("E1", 1, False) and record["exit_status"] == 20
     assert [event["event"] for event in api.open_store().study_folder("mine").events()] == ["registered", "judged"]
     assert api.open_store().study_folder("mine").judged()
+    file = place / "store" / "studies" / "mine" / "registrations" / "0001" / "study.json"
+    file.write_text(file.read_text().replace("looping helps", "looping hurts"))
+    shown = " ".join(ostinato("judge", "mine.yaml", code=20).split())
+    assert "was edited; it reads" in shown and "looping hurts" in shown
+
+
+def test_a_store_that_cannot_be_written_is_judged_all_the_same(place, monkeypatch):
+    ostinato("register", "mine.yaml")
+
+    def refused(self, event, **info):
+        raise PermissionError(13, "Permission denied", str(self.path / "log.jsonl"))
+
+    monkeypatch.setattr(StudyFolder, "log", refused)
+    shown = " ".join(ostinato("judge", "mine.yaml", code=20).split())
+    assert "NOT ESTIMABLE E1" in shown and "the study's log cannot be written" in shown
 
 
 def test_the_exit_status_is_in_the_help():

@@ -57,7 +57,11 @@ def judge(study: Study, store: Store) -> Judgement:
                           tuple(waiting.values()), tuple(notes), held_out)  # fmt: skip
     if folder.path.exists():
         last = family.newest
-        folder.log("judged", fingerprint=last and last.fingerprint, counts=dict(Counter(one.kind for one in verdicts)))
+        try:
+            folder.log("judged", fingerprint=last and last.fingerprint, counts=dict(Counter(one.kind for one in verdicts)))
+        except OSError as error:  # somebody else's store, or one that is kept as it is
+            said = f"the study's log cannot be written, and does not say that it was judged: {error.strerror}"
+            return replace(judgement, notes=(*notes, said))
     return judgement
 
 
