@@ -67,7 +67,7 @@ def paired(
         return Paired(None, None, None, None, 0, 0, 0, 0, 0, 0, window, gain_in_words(None))
     _, place = np.unique(document, return_inverse=True)
     by_document = np.bincount(place, weights=difference)
-    windows = np.arange(len(difference)) // window if row is None else np.unique(row, return_inverse=True)[1]
+    windows = windows_of(len(difference), row, window)
     by_window = np.bincount(windows, weights=difference)
     window = window if row is None else int(np.bincount(windows).max())
     gain, interval = difference.sum() / len(difference), over_clusters(by_document, np.bincount(place))
@@ -90,6 +90,11 @@ def paired(
         window=window,
         words=gain_in_words(float(gain), interval),
     )
+
+
+def windows_of(targets: int, row: np.ndarray | None, window: int = WINDOW) -> np.ndarray:
+    """[N] which window each target is in: its packed row, else a block of consecutive targets.  row: [N] where rows are measured."""
+    return np.arange(targets) // window if row is None else np.unique(row, return_inverse=True)[1]
 
 
 def same_targets(reference: LossTable, arm: LossTable) -> None:

@@ -14,7 +14,7 @@ from ostinato.report.svg import Canvas, Scale, decimals, padded, spread, ticks
 class Gain:
     """One arm's gain: interval over documents, gains of single seeds, all in the figure's unit; cost, times that of the arm it is against.
 
-    against: the name of that arm, "" where it is the same for all.
+    against: the name of that arm, "" where it is the same for all.  over_seeds: the interval over seeds, where it is drawn too.
     """
 
     arm: str
@@ -26,16 +26,20 @@ class Gain:
     cost: float | None = None
     same_parameters: bool = False
     against: str = ""
+    over_seeds: tuple[float, float] | None = None
 
     @property
     def title(self) -> str:
         return f"{self.arm} against {self.against}" if self.against else self.arm
 
 
-def forest(name: str, title: str, description: str, gains: list[Gain], *, reference: str, unit: str, noise: float | None = None) -> str:
+def forest(name: str, title: str, description: str, gains: list[Gain], *, reference: str, unit: str, noise: float | None = None,
+           band: str = "") -> str:  # fmt: skip
     """A row an arm, best at the top: the gain, its interval over documents as a bar, each seed as an open dot, the number at the right.
 
-    reference: the arm that all are compared with, or words for several. noise: how far its seeds lie apart, shaded around zero.
+    An interval over seeds is a second bar below, its ends square.
+    reference: the arm that all are compared with, or words for several. noise: what is shaded around zero, how far its seeds lie apart
+    unless `band` says otherwise.
     """
     if not gains:
         return ""
@@ -43,7 +47,7 @@ def forest(name: str, title: str, description: str, gains: list[Gain], *, refere
     named = any(row.against for row in rows)
     row_height, top, bottom, left, right = 34.0 if named else 30.0 if len(rows) <= 12 else 22.0, 30.0, 46.0, 118.0, 64.0
     width, height = WIDTH, top + row_height * len(rows) + bottom
-    values = [v for row in rows for v in (row.gain, row.low, row.high, *row.seeds) if v is not None] + [0.0]
+    values = [v for row in rows for v in (row.gain, row.low, row.high, *row.seeds, *(row.over_seeds or ())) if v is not None] + [0.0]
     if noise is not None:
         values += [-noise, noise]
     low, high = padded(values, 0.06, 0.001)
@@ -51,7 +55,8 @@ def forest(name: str, title: str, description: str, gains: list[Gain], *, refere
     canvas = Canvas(width, height)
     floor = top + row_height * len(rows)
     if noise:
-        canvas.rect(x(-noise), top, x(noise) - x(-noise), floor - top, "band", f"seeds of {reference} differ by {numbers.fixed(noise)}")
+        canvas.rect(x(-noise), top, x(noise) - x(-noise), floor - top, "band",
+                    band or f"seeds of {reference} differ by {numbers.fixed(noise)}")  # fmt: skip
     values_shown = ticks(low, high, 5)
     for value in values_shown:
         canvas.line(x(value), top, x(value), floor, "grid")
@@ -73,6 +78,11 @@ def forest(name: str, title: str, description: str, gains: list[Gain], *, refere
             canvas.line(x(row.low), y, x(row.high), y, f"interval {row.look.seed_line}")
             for end in (row.low, row.high):
                 canvas.line(x(end), y - 4, x(end), y + 4, f"interval {row.look.seed_line}")
+        if row.over_seeds is not None:
+            canvas.line(x(row.over_seeds[0]), y + 8, x(row.over_seeds[1]), y + 8, f"interval {row.look.seed_line}")
+            for end in row.over_seeds:
+                canvas.marker("square", x(end), y + 8, 2.2, row.look.dot,
+                              f"{row.title}, 95% over seeds: {numbers.interval(*row.over_seeds)}")  # fmt: skip
         for value in row.seeds if len(row.seeds) > 1 else ():
             canvas.marker("circle", x(value), y, 3.2, row.look.hollow, f"{row.title}, one seed: {numbers.signed(value)}")
         canvas.marker(row.look.marker, x(row.gain), y, 4.6, row.look.dot, f"{row.title}: {said}")
