@@ -8,9 +8,9 @@
     study.judge()       # what became of the predictions
     study.report()      # one HTML page
 
-`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `judge_replay`, `take_measures`, `generate`,
-`export_run` and `query` are the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning, registering,
-judging and reporting import no torch; what runs a model does.
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `judge_replay`, `report_replay`, `take_measures`,
+`generate`, `export_run` and `query` are the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning,
+registering, judging and reporting import no torch; what runs a model does.
 """
 
 from __future__ import annotations
@@ -247,6 +247,14 @@ def judge_replay(source: str | Path) -> JudgementSheet:
     from ostinato.study.replays import load_replay
 
     return JudgementSheet(judged(load_replay(source)), str(source))
+
+
+def report_replay(source: str | Path, out: Path | str | None = None, store: Path | str | None = None) -> Path:
+    """Write the page of a replay (default: into reports/ of the store) and return its path. Raises StudyError with key and line."""
+    from ostinato.report.replay import write_replay
+    from ostinato.study.replays import load_replay
+
+    return write_replay(load_replay(source), str(source), open_store(store).root / "reports", Path(out) if out else None)
 
 
 def corpora() -> dict[str, str]:

@@ -22,9 +22,20 @@ def register(app: typer.Typer) -> None:
         store: StorePath = None,
         as_json: Json = False,
     ) -> None:
-        """Write the report page of a study, finished or half done, and show its table."""
-        from ostinato.api import Study
+        """Write the report page of a study, finished or half done, and show its table; of a replay, write its page."""
+        from ostinato.api import Study, report_replay
+        from ostinato.errors import StudyError
+        from ostinato.study.replays import is_replay
 
+        if is_replay(study):
+            if size is not None or held_out:
+                raise StudyError("--size" if size else "--held-out", "a replay has one table and no sizes", f"ostinato report {study}")
+            path = report_replay(study, out, store)
+            if as_json:
+                print_json({"report": str(path)})
+            else:
+                typer.echo(f"report: {path}")
+            return
         loaded = Study.load(study, size=size, store=store)
         results, page = loaded.results(), loaded.report(out)
         hidden = loaded.results(part="held_out") if held_out else None

@@ -60,18 +60,27 @@ def what(term: Measure) -> What:
 
 @dataclass(frozen=True)
 class Printed:
-    """A number as printed: `half` a unit of its last digit is what rounding leaves open."""
+    """A number as printed: `half` a unit of its last digit is what rounding leaves open.  turned: a delta, whose gain is `value`."""
 
     value: float
     half: float
     text: str
+    turned: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:
         return self.value - self.half, self.value + self.half
 
+    @property
+    def shown(self) -> str:
+        """The same digits with the sign of `value`."""
+        digits = self.text.lstrip("+-−")
+        if not self.turned:
+            return self.text.replace("-", "−", 1) if self.text.startswith("-") else self.text
+        return ("+" if self.value > 0 else "−" if self.value < 0 else "") + digits
+
     def __neg__(self) -> Printed:
-        return Printed(-self.value, self.half, self.text)
+        return Printed(-self.value, self.half, self.text, not self.turned)
 
 
 def printed(text: str) -> Printed:

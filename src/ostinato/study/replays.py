@@ -61,6 +61,7 @@ class Replay(Record):
     confounded: dict[str, str] = Field({}, description="arms that differ in more than what is compared: {arm: in what}")
     rankings: dict[str, Ranking] = Field({}, description="which neighbours of an order are told apart, by name")
     after_results: dict[str, str] = Field({}, description="predictions that were made after some results: {prediction: which}")
+    given: str = Field("", description="the text of the file")
 
 
 def is_replay(source: str | Path) -> bool:
@@ -88,7 +89,8 @@ def load_replay(source: str | Path) -> Replay:
         raise StudyError(f"there is no replay {str(source)!r}", rule, near[0] if near else f"one of {', '.join(names)}")
     file = f"shipped replay {path.stem}" if path.parent == SHIPPED else str(source)
     try:
-        tree, problems = read(path.read_bytes())
+        content = path.read_bytes()
+        tree, problems = read(content)
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror or error}", "a replay is a readable YAML file", "correct the path") from None
     except Unreadable as error:
@@ -99,7 +101,7 @@ def load_replay(source: str | Path) -> Replay:
     named = [{**without_nulls(strict.as_plain(keys)), "name": name} for name, keys in written(tree)]
     table = str((path.parent / expanded(given["table"])).absolute())
     try:
-        replay = Replay(**{"name": path.stem, **given, "predictions": named, "table": table})
+        replay = Replay(**{**given, "name": path.stem, "predictions": named, "table": table, "given": content.decode("utf-8-sig")})
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
@@ -122,7 +124,8 @@ def _path(source: str | Path) -> Path:
 
 def _keys() -> Keys:
     """The shape of a replay file; predictions are those of a study."""
-    return Keys({**keys_of(Replay).keys, "predictions": study_keys().keys["predictions"]})
+    keys = {key: shape for key, shape in keys_of(Replay).keys.items() if key not in ("name", "given")}
+    return Keys({**keys, "predictions": study_keys().keys["predictions"]})
 
 
 def _unread(tree: Section) -> Iterator[Problem]:
