@@ -307,6 +307,18 @@ def test_the_commented_lines_of_the_template_work_too(tmp_path):
     assert "deep" not in [arm.name for arm in small.arms]
 
 
+def test_the_commented_predictions_of_the_template_work_too(tmp_path):
+    lines = template().splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("# predictions:"))
+    last = next(place for place, line in enumerate(lines) if line.startswith("# sizes:"))
+    assert lines[first + 1].startswith("#   - claim")
+    text = "\n".join([*lines[:first], *(line.removeprefix("# ") for line in lines[first:last])]).replace("  # thrice:", "  thrice:")
+    (tmp_path / "new.yaml").write_text(text, encoding="utf-8")
+    loaded = load_study(tmp_path / "new.yaml")
+    assert [one.name for one in loaded.predictions] == ["p1", "depth"] and loaded.arms[-1].run_if and not loaded.warnings
+    assert loaded.predictions[1].between == {"PARTIAL": "otherwise"} and list(loaded.quantities) == ["share of untied depth"]
+
+
 def test_an_arm_may_say_what_it_is_compared_with(study):
     loaded = study("  x: {against: twice}\n  y: {against: x}\n  z: {against: null}\n")
     assert bases(loaded) == {"twice": "plain", "x": "twice", "y": "x", "z": "plain"}, "a chain is fine"

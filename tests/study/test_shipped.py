@@ -111,7 +111,7 @@ def test_loop2_has_every_published_run_by_name():
         assert seed == (45 if row["arm"].endswith("_s45") else FACTS["loop2"]["seed"])
         published = row["schedule"].split(",")[0]
         assert arm_schedule(arm.model).text == published
-        assert not arm.contingent
+        assert not (arm.contingent or arm.run_if)
 
 
 def test_loop2_follows_the_published_recipe():
@@ -161,8 +161,8 @@ def test_loop2_shares_what_it_says():
 def test_loop2_ships_the_controls_that_were_not_run():
     paper = arms("loop2")
     assert (paper["rr_inplace"].model.schedule, paper["rr_identity"].model.schedule) == ("1..4 4 5..8", "1..8 8")
-    assert {name for name, arm in paper.items() if arm.contingent} == {"rr_inplace", "rr_identity"}
-    assert all("rr1" in paper[name].contingent for name in ("rr_inplace", "rr_identity"))
+    assert {name: arm.run_if for name, arm in paper.items() if arm.run_if} == dict.fromkeys(("rr_inplace", "rr_identity"),
+                                                                                          "gain(rr1, unit=bits) >= 0.003")  # fmt: skip
     for name in ("base8_2x", "loop2_2x", "l16_2x"):
         assert recipe_steps(paper[name].recipe).tokens == 2 * FACTS["loop2"]["tokens"]
     assert unique_layers(arm_applications(paper["l16_rr1"].model)) == 16

@@ -166,7 +166,7 @@ def untaken(study: Study) -> list[str]:
     nodes = [read_condition(text).node for text in conditions] + [read_expression(text).node for text in expressions]
     named = {one.name for node in nodes for one in measures(node)}
     absent = {name: kind for name, kind in _TAKEN_AS.items() if name in named and kind not in study.measure.take}
-    found = [f"predictions name {name}(…), and measure.take leaves out {kind}: `ostinato measure` takes it" for name, kind in absent.items()]
+    found = [f"predictions name {name}(…), and measure.take leaves out {kind} (`ostinato measure`)" for name, kind in absent.items()]
     if "pairs" in named and study.measure.pairs is None and "pairs" in study.measure.take:
         found.append("predictions name pairs(…), and the study names no minimal pairs: measure: {pairs: blimp}")
     if "crossing" in named and study.evaluate.every is None:
