@@ -122,7 +122,7 @@ def test_figures_show_the_gains_and_the_floors(filled, study):
     text = page(study, filled)
     found = re.finditer(r'<svg class="figure"[^>]*><title id="(f-\w+)-t">.*?</svg>', text)
     figures = {match[1]: match[0] for match in found}
-    assert set(figures) == {"f-forest", "f-cost", "f-gain", "f-tokens", "f-flops", "f-training", "f-noise"}
+    assert set(figures) == {"f-forest", "f-cost", "f-gain", "f-tokens", "f-flops", "f-training", "f-noise", "f-rates"}
     for svg in figures.values():
         ElementTree.fromstring(svg)
     for result in results_table(study, filled):
@@ -184,7 +184,7 @@ def test_structure_for_those_who_do_not_see_it(filled, study):
         for ids in (attrs.get("aria-labelledby"), (attrs.get("href") or "")[1:] or None):
             assert all(one in reader.ids for one in (ids or "").split() if ":" not in one)
     assert all(attrs.get("role") == "img" for tag, attrs in reader.tags if tag == "svg")
-    assert sum(tag == "svg" for tag, _ in reader.tags) == 7 + len(study.arms), "seven figures, and a drawing an arm"
+    assert sum(tag == "svg" for tag, _ in reader.tags) == 11 + len(study.arms), "eleven figures, and a drawing an arm"
     assert all(attrs.get("scope") in ("col", "row") for tag, attrs in reader.tags if tag == "th")
 
 
