@@ -52,7 +52,7 @@ JUDGEMENT = Judgement(
      Quantity("share", "gain(ab3) / gain(c)", None, None, "ab3 failed")),
     {"loop2": {"done": 2}, "ab3": {"failed": 1, "missing": 1}, "in_place": {"not asked": 2}},
     (Contingent("in_place", "gain(rr1) >= 0.003", "not run", "gain(rr1) is 0.0011"),), ("the held-out part was shown before judging",),
-    {"loop2": HeldOut("nats/token", 0.05, 0.048, (0.04, 0.06), (0.03, 0.066))},
+    {"loop2": HeldOut("nats/token", 0.05, 0.048, (0.04, 0.06), (0.03, 0.066)), "ab3": HeldOut("nats/token", None, None, reason="failed")},
 )  # fmt: skip
 
 

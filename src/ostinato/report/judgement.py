@@ -86,15 +86,16 @@ def quantity_table(judgement: Judgement) -> Table:
 
 
 def held_out_table(judgement: Judgement) -> Table:
-    """One row an arm that is compared: its gain on the validation part, and on the held-out one."""
+    """One row an arm that is compared: its gain on the validation part, and on the held-out one. An arm that has neither is left out."""
+    known = {arm: one for arm, one in judgement.held_out.items() if one.validation is not None or one.held_out is not None}
     columns = (Column("arm", number=False), Column("validation gain"), Column("95% over documents", spare=1),
                Column("held-out gain"), Column("95% over documents", spare=1), Column("unit", number=False, spare=2))  # fmt: skip
     rows = tuple(
         Row((Cell(arm, arm, one.reason), Cell(numbers.signed(one.validation), one.validation), _range(one.interval_validation),
              Cell(numbers.signed(one.held_out), one.held_out, one.reason, "strong"), _range(one.interval_held_out), Cell(one.unit)))
-        for arm, one in judgement.held_out.items()
+        for arm, one in known.items()
     )  # fmt: skip
-    notes = tuple(f"{arm}: {one.reason}." for arm, one in judgement.held_out.items() if one.reason)
+    notes = tuple(f"{arm}: {one.reason}." for arm, one in known.items() if one.reason)
     return Table("held-out-gains", "Held-out gains beside those on the validation part", columns, rows, notes)
 
 
