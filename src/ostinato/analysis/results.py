@@ -15,6 +15,7 @@ from ostinato.analysis.sums import Sums, total
 from ostinato.ledger import Ledger, account
 from ostinato.store import RunFolder, Store
 from ostinato.study import recipe_steps, vocab
+from ostinato.study.asked import depends_on
 from ostinato.study.pairs import base_of
 from ostinato.study.records import Arm, Study
 
@@ -34,7 +35,7 @@ def results_table(study: Study, store: Store, part: str = "validation") -> list[
 
 def _run_result(arm: Arm, seed: int, folder: RunFolder | None, part: str) -> RunResult:
     if folder is None or not folder.exists():
-        return RunResult(seed, folder and folder.name, "not asked" if arm.contingent else "missing", None, None, False, None, None, None)
+        return RunResult(seed, folder and folder.name, "not asked" if depends_on(arm) else "missing", None, None, False, None, None, None)
     status, points = folder.status(), points_of(folder, part)
     end = recipe_steps(arm.recipe).tokens
     last, sums, target_id = max(points, default=None), None, None

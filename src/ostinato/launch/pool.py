@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ostinato.errors import StoreError
@@ -36,6 +36,11 @@ class Outcome:
     interrupted: bool
     seconds: float
     command: str
+
+    def then(self, later: Outcome) -> Outcome:
+        """This launch and one that followed it."""
+        both = {name: getattr(self, name) + getattr(later, name) for name in ("done", "reused", "failed", "stopped", "seconds")}
+        return replace(later, **both)
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from ostinato.errors import OstinatoError, StudyError
 from ostinato.files import default_cache
 from ostinato.launch.calibrate import calibrate
 from ostinato.launch.codes import THREADS
+from ostinato.launch.contingent import called_for, say_the_rest
 from ostinato.launch.jobs import Job, all_jobs, prepare_texts, select, unfinished, write_floors
 from ostinato.launch.pool import Outcome, Pool
 from ostinato.launch.process import gpu_names
@@ -55,8 +57,9 @@ def run_study(
 ) -> Outcome:
     """Train and measure what is due of `study`; returns when all of it has ended, or after Ctrl-C when the workers have saved.
 
-    arms, seeds: only these (contingent arms run only when named). jobs: runs at a time; threads: of each, on a CPU (None: as the study
-    ends first by the calibration of this machine, which is made now if the study is long; without one, a run a core; one a GPU).
+    arms, seeds: only these (contingent arms run only when named, or, where no arm is named, once their `run_if` holds). jobs: runs at a
+    time; threads: of each, on a CPU (None: as the study ends first by the calibration of this machine, which is made now if the study is
+    long; without one, a run a core; one a GPU).
     device: auto, cpu or cuda. compiled: through torch.compile (None: where it pays). console: where progress is shown (None: standard
     output). A run that has begun goes on as it began.
     track: trackers by name, `wandb` or `trackio` (None: those of $OSTINATO_TRACK); TensorBoard has the curves wherever it is installed.
@@ -85,12 +88,53 @@ def run_study(
         check_pairs(study.measure, (job.lacks() for job in due))
         store.create().study_folder(study.name).write(study, {(job.arm.name, job.seed): job.fingerprint for job in everything})
         write_floors(chosen, store, study.evaluate, progress)
+    asked_to = [] if compiled is None else ["--compile" if compiled else "--no-compile"]
+    extra = ([] if device == "auto" else ["--device", device]) + asked_to
+    extra += [part for name, count in (("--jobs", jobs), ("--threads", threads)) if count is not None for part in (name, str(count))]
+    extra += [part for name in (trackers if track is not None else ()) for part in ("--track", name)]
+    command = shlex.join(_command(study, store, arms, seeds) + extra)
+    wishes = Wishes(jobs, threads, device, compiled, tuple(trackers), gpu, on_update)
+    tried: set[str] = set()
+
+    def call(also: Sequence[Job] = ()) -> list[Job]:
+        """`also`, and the runs of contingent arms that results call for by now."""
+        tried.update(job.fingerprint for job in also)
+        called = [*also, *(() if arms else called_for(study, store, everything, seeds, tried, display.message))]
+        tried.update(job.fingerprint for job in called)
+        return called
+
+    outcome = _round(study, store, call(chosen), wishes, display, command)
+    while not outcome.interrupted and (called := call()):
+        outcome = outcome.then(_round(study, store, called, wishes, display, command))
+    if not arms and not outcome.interrupted:
+        say_the_rest(study, store, display.message)
+    display.ended(outcome)
+    return outcome
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How the runs of a launch are made, as `run_study` is asked.  gpu: the names of the GPUs that there are."""
+
+    jobs: int | None
+    threads: int | None
+    device: str
+    compiled: bool | None
+    trackers: tuple[str, ...]
+    gpu: list[str]
+    on_update: Callable[[StudyView], None] | None
+
+
+def _round(study: Study, store: Store, chosen: list[Job], wishes: Wishes, display: Display, command: str) -> Outcome:
+    """Train and measure what is due of `chosen`, as many at a time and with as many threads as ends them first."""
+    write_floors(chosen, store, study.evaluate)  # of contingent arms; those of the others are there
+    due, gpu = unfinished(chosen, study.reference), wishes.gpu
     calibration = _calibration(due, bool(gpu), display)
     if gpu:
-        choice = Choice(jobs or len(gpu), threads or THREADS)
+        choice = Choice(wishes.jobs or len(gpu), wishes.threads or THREADS)
     else:
         runs = [(job.arm, job.prepared.vocab, job.prepared.sizes) for job in due]
-        choice = choose(runs, study.evaluate, calibration, usable_cores(), jobs, threads)
+        choice = choose(runs, study.evaluate, calibration, usable_cores(), wishes.jobs, wishes.threads)
     if calibration is not None:
         timed = [job.timed(calibration, study.evaluate, choice.threads) for job in chosen]
         chosen = timed if all(job.seconds for job in timed) else chosen
@@ -98,25 +142,19 @@ def run_study(
         display.message(f"{choice}: about {duration(choice.seconds)} ({calibration.pace_words(choice.threads)})")
     if due and not gpu and (busy := min(choice.jobs, len(due)) * choice.threads) > (cores := usable_cores()):
         display.message(f"{busy} threads at once for {several(cores, 'processor')}: they wait for each other")
+    compiled = wishes.compiled
     if compiled is None:
-        asked_to, compiled = [], compile_pays([job.ledger for job in due], calibration, bool(gpu), choice.threads)
+        compiled = compile_pays([job.ledger for job in due], calibration, bool(gpu), choice.threads)
         compiled = compiled and (bool(gpu) or no_compiler() is None)
         if compiled:
             display.message("models are compiled: it saves more than it takes (--no-compile: not)")
-    else:
-        asked_to = ["--compile" if compiled else "--no-compile"]
-    pool = Pool(study, store, chosen, choice.jobs, choice.threads, device, compiled, gpu, display, on_update,
-                track=installed(trackers, display.message))  # fmt: skip
+    pool = Pool(study, store, chosen, choice.jobs, choice.threads, wishes.device, compiled, gpu, display, wishes.on_update,
+                track=installed(wishes.trackers, display.message))  # fmt: skip
     if pool.due and (where := places(pool.track, store.root / "runs")):
         display.message(f"curves: {where}")
     with display.running(), pool.signals():
         pool.run()
-    extra = ([] if device == "auto" else ["--device", device]) + asked_to
-    extra += [part for name, count in (("--jobs", jobs), ("--threads", threads)) if count is not None for part in (name, str(count))]
-    extra += [part for name in (trackers if track is not None else ()) for part in ("--track", name)]
-    outcome = pool.outcome(shlex.join(_command(study, store, arms, seeds) + extra))
-    display.ended(outcome)
-    return outcome
+    return pool.outcome(command)
 
 
 def _calibration(due: Sequence[Job], gpu: bool, display: Display) -> Calibration | None:

@@ -15,6 +15,7 @@ from ostinato.ledger.confounds import confounds
 from ostinato.ledger.flops import CONVENTIONS
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.seconds import Calibration, RunSeconds, run_seconds
+from ostinato.study.asked import depends_on
 from ostinato.study.derive import vocab
 from ostinato.study.fingerprint import fingerprint, run_fingerprint
 from ostinato.study.records import Data, Study
@@ -49,6 +50,7 @@ class Plan:
             said = {
                 "note": ledger.arm.note,
                 "contingent": ledger.arm.contingent,
+                "run_if": ledger.arm.run_if,
                 "seeds": list(ledger.arm.seeds),
                 "memory_total": ledger.memory_total,
                 "flops_conventions": CONVENTIONS,
@@ -92,7 +94,7 @@ def plan(study: Study, calibration: Calibration | None = None) -> Plan:
 def _runs(ledgers: Iterable[Ledger]) -> list[Ledger]:
     found: dict[str, Ledger] = {}
     for ledger in ledgers:
-        for seed in ledger.arm.seeds if ledger.arm.contingent is None else ():
+        for seed in ledger.arm.seeds if depends_on(ledger.arm) is None else ():
             found.setdefault(run_fingerprint(ledger.arm, seed, fingerprint(ledger.arm.data)), ledger)
     return list(found.values())
 

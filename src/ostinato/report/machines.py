@@ -10,6 +10,7 @@ from ostinato.report import numbers
 from ostinato.report.results import STATE_WORDS
 from ostinato.report.tables import Cell, Column, Row, Table, Tone
 from ostinato.store import RunFolder
+from ostinato.study.asked import depends_on
 
 _TONES: dict[str, Tone] = {"failed": "worse", "stopped": "warn", "running": "warn", "done": ""}
 
@@ -56,7 +57,7 @@ def _run_row(result: ArmResult, run: RunResult, folder: RunFolder | None) -> Row
 
 def _known(result: ArmResult, run: RunResult, folder: RunFolder | None) -> str:
     if run.state == "not asked":
-        return f"depends on: {result.arm.contingent}"
+        return f"depends on: {depends_on(result.arm)}"
     if run.error:
         return run.error
     return "killed; `ostinato run` goes on from its last checkpoint" if folder and folder.status().get("killed") else ""

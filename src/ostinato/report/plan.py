@@ -13,6 +13,7 @@ from ostinato.ledger.settings import schedule_words
 from ostinato.report import numbers
 from ostinato.report.page import notebook
 from ostinato.report.tables import Cell, Column, Row, Table, as_text, to_rich
+from ostinato.study.asked import depends_on
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -176,15 +177,16 @@ def budget_line(plan: Plan) -> str:
 
 def runs_line(plan: Plan) -> str:
     """How many runs there will be, and what training them costs together. Contingent arms are run only when they are named."""
-    asked = [ledger for ledger in plan.ledgers if ledger.arm.contingent is None]
+    asked = [ledger for ledger in plan.ledgers if depends_on(ledger.arm) is None]
     seeds = {ledger.arm.seeds for ledger in asked}
     each = f", {numbers.several(len(next(iter(seeds))), 'seed')} each" if len(seeds) == 1 else ""
-    later = len(plan.ledgers) - len(asked)
-    named = f"; {numbers.several(later, 'contingent arm')} more when named with --arm" if later else ""
+    named, called = (sum(1 for ledger in plan.ledgers if getattr(ledger.arm, key)) for key in ("contingent", "run_if"))
+    later = f"; {numbers.several(called, 'arm')} more where what they wait for comes true" if called else ""
+    later += f"; {numbers.several(named, 'contingent arm')} more when named with --arm" if named else ""
     shared = "; a run that arms share is counted once" if len(plan.runs) < sum(len(ledger.arm.seeds) for ledger in asked) else ""
     total = sum(ledger.flops_total for ledger in plan.runs)
     runs = numbers.several(len(plan.runs), "run")
-    return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{shared}{named}): {numbers.power(total)} FLOPs of training in all."
+    return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{shared}{later}): {numbers.power(total)} FLOPs of training in all."
 
 
 def seconds_line(plan: Plan) -> str:

@@ -14,13 +14,14 @@ from ostinato.report.page import notebook
 from ostinato.report.tables import Cell, Column, Row, Table, Tone, as_text, to_rich
 from ostinato.report.units import SHORT, WORDS, mixed, only_base
 from ostinato.store import Store
+from ostinato.study.asked import depends_on
 from ostinato.study.records import Study
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 NOT_BEGUN = ("missing", "not asked")
-STATE_WORDS = {"missing": "not begun", "new": "not begun", "not asked": "not asked for (contingent)"}
+STATE_WORDS = {"missing": "not begun", "new": "not begun", "not asked": "not run (contingent)"}
 
 
 def verdict(words: str) -> str:
@@ -151,7 +152,7 @@ def _words(result: ArmResult) -> str:
         if failed:
             return "failed, nothing measured"
         if all(run.state in NOT_BEGUN for run in result.runs):
-            return "not asked for (contingent)" if result.arm.contingent else "not begun"
+            return STATE_WORDS["not asked"] if depends_on(result.arm) else STATE_WORDS["missing"]
         return "nothing measured yet"
     if result.gain_tokens is None or result.gain_final:
         return result.words

@@ -163,8 +163,8 @@ def _strip(study: Study, results: Sequence[ArmResult], planned: Plan) -> list[tu
 def _drawing(arm: Arm, reference: bool) -> dict[str, Any]:
     model = arm.model
     svg = draw_svg(arm_applications(model), len(model.layers), model.layers, tied_to(model), model.inject)
-    return {"name": arm.name, "note": arm.note, "contingent": arm.contingent, "schedule": schedule_words(model), "seeds": arm.seeds,
-            "reference": reference, "svg": Markup(svg)}  # fmt: skip
+    return {"name": arm.name, "note": arm.note, "contingent": arm.contingent, "run_if": arm.run_if, "schedule": schedule_words(model),
+            "seeds": arm.seeds, "reference": reference, "svg": Markup(svg)}  # fmt: skip
 
 
 def _common(study: Study) -> list[tuple[str, str]]:

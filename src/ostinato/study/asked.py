@@ -1,4 +1,4 @@
-"""Which arms of a study are asked for: those that are named, or all but the contingent ones."""
+"""Which arms of a study are asked for: those that are named, or all but the contingent ones, which wait for a person or a result."""
 
 from __future__ import annotations
 
@@ -17,4 +17,9 @@ def asked_arms(arms: Iterable[Arm], names: Collection[str] | None = None) -> lis
             near = difflib.get_close_matches(name, by_name, 1)
             fix = f"did you mean {near[0]}?" if near else "choose one of these"
             raise StudyError(f"the study has no arm {name!r}", "its arms are " + ", ".join(by_name), fix)
-    return [arm for arm in by_name.values() if (arm.name in names if names else arm.contingent is None)]
+    return [arm for arm in by_name.values() if (arm.name in names if names else depends_on(arm) is None)]
+
+
+def depends_on(arm: Arm) -> str | None:
+    """What a contingent arm waits for, None for an arm that is asked for as it is: a person who reads a result, or the result itself."""
+    return arm.contingent or arm.run_if
