@@ -15,8 +15,10 @@ def waiting(tiny):
     study = tiny()
     later = study.arms[-1].model_copy(update={"contingent": None})
     conditions = {"first": "loss(twice) > 0", "second": "loss(first) > 0", "never": "gain(twice) > 100", "stuck": "gain(never) > 0"}
-    arms = tuple(later.model_copy(update={"name": name, "run_if": text, "model": later.model.model_copy(update={"layers": ("gqa",) * depth})})
-                 for depth, (name, text) in enumerate(conditions.items(), 3))  # fmt: skip
+    arms = []
+    for depth, (name, text) in enumerate(conditions.items(), 3):
+        model = later.model.model_copy(update={"layers": ("gqa",) * depth})
+        arms.append(later.model_copy(update={"name": name, "run_if": text, "model": model}))
     return study.model_copy(update={"arms": (*study.arms[:2], *arms)})
 
 
