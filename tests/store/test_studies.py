@@ -9,7 +9,7 @@ import pytest
 
 from ostinato.errors import StoreError
 from ostinato.store import Store, evaluation_key, study_hash
-from ostinato.study.records import Evaluate
+from ostinato.study.records import Evaluate, Prediction
 
 from .conftest import make_study
 
@@ -34,6 +34,19 @@ def test_a_comment_in_the_file_or_its_place_is_no_change(store):
     folder = store.study_folder("tiny")
     one = folder.write(make_study(given="question: ?", path="/a.yaml"), RUNS)
     assert folder.write(make_study(given="question: ?  # why", path="/b.yaml"), RUNS).path == one.path
+
+
+def test_what_is_predicted_is_no_part_of_which_study_it_is(store):
+    """A study stored before there were predictions is found by one that makes some, with the same runs, and each by the other."""
+    folder, before = store.study_folder("tiny"), make_study()
+    one = folder.write(before, RUNS)
+    stored = json.loads((one.path / "study.json").read_text())
+    assert not {"predictions", "quantities"} & set(stored["study"]) and "run_if" not in stored["study"]["arms"][0]
+    said = (Prediction(supported="gain(twice) > 0", killed="otherwise"),)
+    waits = before.arms[1].model_copy(update={"run_if": "gain(twice) > 0"})
+    after = before.model_copy(update={"predictions": said, "quantities": {"x": "gain(twice)"}, "arms": (before.arms[0], waits)})
+    assert study_hash(after) == study_hash(before)
+    assert folder.write(after, RUNS).path == one.path == folder.version(after).path == folder.version(before).path
 
 
 def test_evaluations_of_a_shared_run_are_kept_apart(filled, study, targets):

@@ -22,3 +22,13 @@ def test_rows_are_readable():
     assert rows["model.positions"]["values"] == "none | rope | learned | alibi" and rows["model.norm.weight"]["default"] == "yes"
     assert not any("Validator" in row["values"] for row in rows.values()) and rows["recipe.clip"]["values"] == "number | none"
     assert rows["recipe.betas"]["default"] == "0.9, 0.95" and rows["data.corpus"]["help"]
+
+
+def test_predictions_are_listed():
+    rows = {row["key"]: row for row in keys()}
+    assert {key for key in rows if key.startswith("predictions.")} == {
+        ".".join(place) for place in homes(study_keys()) if place[0] == "predictions" and len(place) == 3}  # fmt: skip
+    assert rows["predictions.<prediction>.supported"]["values"] == "text | mapping"
+    assert rows["predictions.<prediction>.between"]["default"] == "BETWEEN"
+    assert rows["predictions.<prediction>.guess"]["values"] == "mapping"
+    assert rows["arms.<arm>.run_if"]["default"] == "none" and rows["quantities"]["help"]

@@ -20,17 +20,15 @@ def unit(node: t.Expression) -> str | None:
         case t.Binary(op="+" | "-"):
             return unit(node.left) or unit(node.right)
         case t.Binary(op="*"):
-            return unit(node.left) if constant(node.right) else unit(node.right) if constant(node.left) else None
+            return unit(node.left) if _given(node.right) else unit(node.right) if _given(node.left) else None
         case t.Binary():
-            return unit(node.left) if constant(node.right) else None
+            return unit(node.left) if _given(node.right) else None
     return None
 
 
-def constant(node: t.Expression) -> float | None:
-    """The value of an expression without measures (0 and up as its sign goes); None where something in it is measured."""
-    if any(t.measures(node)):
-        return None
-    return 1.0
+def _given(node: t.Expression) -> bool:
+    """Whether nothing in it is measured."""
+    return not any(t.measures(node))
 
 
 def direction(node: t.Expression) -> int | None:

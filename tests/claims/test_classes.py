@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostinato.analysis.members import FAMILIES, named_classes
-from ostinato.data.classes import MATCHES, TokenClasses
+from ostinato.claims.classes import FAMILIES, MATCHES, named_class, named_classes, typed
+from ostinato.data.classes import TokenClasses
 from ostinato.errors import StudyError
 
 
@@ -81,3 +81,23 @@ def test_a_name_that_is_none(text, what, fix):
     with pytest.raises(StudyError) as caught:
         named_classes(text)
     assert what in caught.value.what and fix in caught.value.fix and "k >= 8" in caught.value.rule
+
+
+@pytest.mark.parametrize("name", ["tok_repeat", "bigram-repeat", "k>=2", "k in view = 32", "count<1,000", "position 1-3",
+                                  "shown 16,384 or more", "view = match in view", "R=tok_repeat"])  # fmt: skip
+def test_the_typed_name_of_a_class_names_it(name):
+    found = named_class(name)
+    assert named_class(typed(found)) == found and typed(found).isascii()
+
+
+def test_every_class_has_a_typed_name():
+    for family in FAMILIES.values():
+        for one in family.classes:
+            assert named_class(typed(one)) == one == named_class(one.name)
+
+
+def test_a_family_is_no_class_and_all_is_no_restriction():
+    assert named_class("all") is None
+    with pytest.raises(StudyError, match="R is a family of 3 classes") as caught:
+        named_class("R")
+    assert "new, tok-repeat" in caught.value.fix
