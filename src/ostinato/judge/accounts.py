@@ -17,9 +17,9 @@ from ostinato.claims import Measure
 from ostinato.judge.contrast import Contrast, OfRuns, gain
 from ostinato.judge.estimable import NotEstimable
 from ostinato.judge.frontier import Frontier, frontier
-from ostinato.judge.interactions import Interaction, changes, interaction, quadruples
+from ostinato.judge.interactions import Interaction, all_settings, changes, interaction, quadruples
 from ostinato.judge.measurements import StudyMeasurements
-from ostinato.judge.parts import Bag, Division, PartsOfAGain, divisions, parts_of_gain
+from ostinato.judge.parts import Division, PartsOfAGain, divisions, parts_of_gain
 from ostinato.judge.rates import Rate, rate, steps
 from ostinato.judge.shares import Share, is_control, largest_control, share
 from ostinato.judge.value import Value
@@ -104,17 +104,13 @@ def accounts(study: Study, store: Store, results: Sequence[ArmResult]) -> Accoun
 
 def all_divisions(arms: Sequence[Arm]) -> list[Division]:
     """The parts of every arm that differs from a plain one in its schedule alone."""
+    known = {arm.name: all_settings(arm) for arm in arms}
+    bags = {arm.name: _bag(arm) for arm in arms}
     found = []
-    for base in arms:
-        once = _bag(base)
-        if max(once.values()) > 1:
-            continue
-        extra: dict[str, Bag] = {}
-        for arm in arms:
-            more = _bag(arm)
-            if set(changes(arm, base)) == {"schedule"} and once <= more and more != once:
-                extra[arm.name] = more - once
-        found += divisions(extra, base.name)
+    for base, once in bags.items():
+        if max(once.values()) == 1:
+            alike = [arm for arm, more in bags.items() if once < more and set(changes(known[arm], known[base])) == {"schedule"}]
+            found += divisions({arm: bags[arm] - once for arm in alike}, base)
     return found
 
 

@@ -65,25 +65,25 @@ def interaction(contrast: Contrast, arms: Quadruple) -> Interaction:
     return Interaction(arms, gains, value, on_first, on_second)
 
 
-def changes(arm: Arm, base: Arm) -> dict[str, str]:
-    """What an arm sets otherwise than the base, costs left out."""
-    one, other = (_all_settings(side) for side in (arm, base))
-    return {key: str(one.get(key, "not set")) for key in sorted({*one, *other} - {"seeds"}) if one.get(key) != other.get(key)}
-
-
-def _all_settings(arm: Arm) -> dict[str, str]:
+def all_settings(arm: Arm) -> dict[str, str]:
+    """Everything that an arm sets, by key; seeds and costs are left out."""
     sizes = {"layers": str(len(arm.model.layers)), "tokens": f"{recipe_steps(arm.recipe).tokens:,}"}
-    return {**settings(arm), **other_settings(arm), **sizes}
+    return {key: value for key, value in {**settings(arm), **other_settings(arm), **sizes}.items() if key != "seeds"}
+
+
+def changes(mine: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    """What an arm sets otherwise than the base, both as `all_settings`."""
+    return {key: mine.get(key, "not set") for key in sorted({*mine, *base}) if mine.get(key) != base.get(key)}
 
 
 def quadruples(arms: Sequence[Arm], bases: Sequence[str]) -> list[Quadruple]:
     """Every table of two changes around these bases; the change of the schedule, where there is one, is the first."""
-    by_name = {arm.name: arm for arm in arms}
+    known = {arm.name: all_settings(arm) for arm in arms}
     found: dict[frozenset[str], Quadruple] = {}
     for base in bases:
         named: dict[frozenset[tuple[str, str]], str] = {}
-        for arm in arms:
-            named.setdefault(frozenset(changes(arm, by_name[base]).items()), arm.name)
+        for arm, mine in known.items():
+            named.setdefault(frozenset(changes(mine, known[base]).items()), arm)
         named.pop(frozenset(), None)
         for one, other in itertools.combinations(named, 2):
             keys = [tuple(sorted(key for key, _ in side)) for side in (one, other)]
