@@ -41,28 +41,36 @@ def judge(study: Study, store: Store) -> Judgement:
 
     Raises StoreError when a stored file of losses or a registration is torn.
     """
-    folder, results = store.study_folder(study.name), results_table(study, store)
-    seen = folder.held_out_shown()
-    before = next((event["at"] for event in folder.events() if event["event"] == "judged"), None)
-    measured = StudyMeasurements(study, store, results, held_out=True)
+    judgement, folder = standing(study, store, held_out=True), store.study_folder(study.name)
+    if folder.path.exists():
+        last = next(reversed(folder.registrations()), None)
+        try:
+            folder.log("judged", fingerprint=last and last.fingerprint, counts=dict(Counter(one.kind for one in judgement.verdicts)))
+        except OSError as error:  # somebody else's store, or one that is kept as it is
+            said = f"the study's log cannot be written, and does not say that it was judged: {error.strerror}"
+            return replace(judgement, notes=(*judgement.notes, said))
+    return judgement
+
+
+def standing(study: Study, store: Store, results: Sequence[ArmResult] | None = None, *, held_out: bool) -> Judgement:
+    """How the study stands now, as `judge` says it, and no word of it in the log.
+
+    results: the table of the validation part, if it is at hand.  held_out: without it nothing is read of that part, what needs it is not
+    estimable, and there are no held-out gains. Raises StoreError as `judge` does.
+    """
+    folder, results = store.study_folder(study.name), results_table(study, store) if results is None else results
+    seen, before = folder.held_out_shown(), folder.judged()
+    measured = StudyMeasurements(study, store, results, held_out)
     family = Family(study, folder.registrations())
     verdicts = tuple(family.verdicts(measured))
-    waiting = contingent_arms(study, store, StudyMeasurements(study, store, results))
+    waiting = contingent_arms(study, store, StudyMeasurements(study, store, results) if held_out else measured)
     counts = {result.name: _counted(result, waiting.get(result.name)) for result in results}
-    held_out = {result.name: _held_out(result, measured) for result in results if result.against}
+    gains = {result.name: _held_out(result, measured) for result in results if result.against and held_out}
     notes = [*_notes_on_seals(family, folder.path), *_notes_on_runs(results, bool(store.runs_of(study)))]
     if seen and (before is None or seen < before):
         notes.append(f"the held-out part was shown on {seen}, before the study was judged")
-    judgement = Judgement(study.name, len(family.registrations), verdicts, quantities(study.quantities, measured), counts,
-                          tuple(waiting.values()), tuple(notes), held_out)  # fmt: skip
-    if folder.path.exists():
-        last = family.newest
-        try:
-            folder.log("judged", fingerprint=last and last.fingerprint, counts=dict(Counter(one.kind for one in verdicts)))
-        except OSError as error:  # somebody else's store, or one that is kept as it is
-            said = f"the study's log cannot be written, and does not say that it was judged: {error.strerror}"
-            return replace(judgement, notes=(*notes, said))
-    return judgement
+    return Judgement(study.name, len(family.registrations), verdicts, quantities(study.quantities, measured), counts,
+                     tuple(waiting.values()), tuple(notes), gains)  # fmt: skip
 
 
 @dataclass(frozen=True)
