@@ -92,7 +92,15 @@ def test_what_is_amended_is_seen(made):
 def test_an_edited_registration_is_said(made):
     path = register(made.study, made.store).path / "study.json"
     path.write_text(path.read_text().replace("0.05", "0.01"))
-    assert any("0001" in note or "line" in note for note in judge(made.study, made.store).notes)
+    judgement = judge(made.study, made.store)
+    assert any("line" in note for note in judgement.notes) and all(one.exploratory for one in judgement.verdicts)
+
+
+def test_sizes_are_sealed_in_one_chain_and_judged_each_by_its_own(made):
+    large = made.study.model_copy(update={"size": "large", "predictions": made.study.predictions[:1]})
+    assert [register(study, made.store).number for study in (made.study, large, made.study)] == [1, 2, 1]
+    verdicts = judge(made.study, made.store).verdicts
+    assert len(verdicts) == 2 and {(one.registered, one.exploratory, one.withdrawn) for one in verdicts} == {(1, False, False)}
 
 
 def test_every_run_counts(bench):

@@ -18,7 +18,7 @@ RUNS = {("plain", 1): "a" * 64, ("twice", 1): "c" * 64}
 
 def test_a_changed_study_is_another_version_and_overwrites_nothing(store):
     folder = store.study_folder("tiny")
-    first, changed = make_study(given="question: ?\n"), make_study(question="another?")
+    first, changed = make_study(given="question: ?\n"), make_study(size="another")
     one = folder.write(first, RUNS)
     content = {file: file.read_bytes() for file in one.path.rglob("*") if file.is_file()}
     two = folder.write(changed, RUNS)
@@ -34,6 +34,14 @@ def test_a_comment_in_the_file_or_its_place_is_no_change(store):
     folder = store.study_folder("tiny")
     one = folder.write(make_study(given="question: ?", path="/a.yaml"), RUNS)
     assert folder.write(make_study(given="question: ?  # why", path="/b.yaml"), RUNS).path == one.path
+
+
+def test_another_wording_is_no_change(store):
+    folder, study = store.study_folder("tiny"), make_study()
+    one = folder.write(study, RUNS)
+    arms = tuple(arm.model_copy(update={"note": "said otherwise"}) for arm in study.arms)
+    said = study.model_copy(update={"question": "why?", "about": "more", "ours": {"lr": "ours"}, "arms": arms})
+    assert folder.write(said, RUNS).path == one.path == folder.version(said).path and study_hash(said) == study_hash(study)
 
 
 def test_what_is_predicted_is_no_part_of_which_study_it_is(store):

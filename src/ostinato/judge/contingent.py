@@ -11,6 +11,7 @@ from ostinato.judge.evaluate import Truth
 from ostinato.judge.measurements import StudyMeasurements
 from ostinato.judge.verdicts import DUE, NOT_RUN, RAN, UNDECIDED, Clause, Contingent
 from ostinato.store import Store
+from ostinato.store.registrations import of_size
 from ostinato.study.records import Arm, Study
 
 
@@ -37,7 +38,7 @@ def contingent_arms(study: Study, store: Store, measured: StudyMeasurements | No
 
 
 def _conclusions(study: Study, store: Store, measured: StudyMeasurements) -> Conclusions:
-    sealed = store.study_folder(study.name).registrations()
+    sealed = of_size(store.study_folder(study.name).registrations(), study)
     return Conclusions(sealed[-1].study.predictions if sealed else study.predictions, measured)
 
 

@@ -26,7 +26,7 @@ from ostinato.judge.measurements import StudyMeasurements
 from ostinato.judge.value import DOCUMENTS
 from ostinato.judge.verdicts import COUNTED, Contingent, HeldOut, Judgement, Range, Verdict
 from ostinato.store import Store
-from ostinato.store.registrations import Registration, backwards, content, differences
+from ostinato.store.registrations import Registration, backwards, content, differences, of_size
 from ostinato.store.seals import faults
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def judge(study: Study, store: Store) -> Judgement:
     """
     judgement, folder = standing(study, store, held_out=True), store.study_folder(study.name)
     if folder.path.exists():
-        last = next(reversed(folder.registrations()), None)
+        last = next(reversed(of_size(folder.registrations(), study)), None)
         try:
             folder.log("judged", fingerprint=last and last.fingerprint, counts=dict(Counter(one.kind for one in judgement.verdicts)))
         except OSError as error:  # somebody else's store, or one that is kept as it is
@@ -61,12 +61,12 @@ def standing(study: Study, store: Store, results: Sequence[ArmResult] | None = N
     folder, results = store.study_folder(study.name), results_table(study, store) if results is None else results
     seen, before = folder.held_out_shown(), folder.judged()
     measured = StudyMeasurements(study, store, results, held_out)
-    family = Family(study, folder.registrations())
-    verdicts = tuple(family.verdicts(measured))
+    family, broken = Family(study, of_size(folder.registrations(), study)), faults(folder.path / "registrations")
+    verdicts = tuple(replace(one, exploratory=one.exploratory or bool(broken)) for one in family.verdicts(measured))
     waiting = contingent_arms(study, store, StudyMeasurements(study, store, results) if held_out else measured)
     counts = {result.name: _counted(result, waiting.get(result.name)) for result in results}
     gains = {result.name: _held_out(result, measured) for result in results if result.against and held_out}
-    notes = [*_notes_on_seals(family, folder.path), *_notes_on_runs(results, bool(store.runs_of(study)))]
+    notes = [*_notes_on_seals(family, broken), *_notes_on_runs(results, bool(store.runs_of(study)))]
     if seen and (before is None or seen < before):
         notes.append(f"the held-out part was shown on {seen}, before the study was judged")
     return Judgement(study.name, len(family.registrations), verdicts, quantities(study.quantities, measured), counts,
@@ -193,12 +193,14 @@ def _held_out(result: ArmResult, measured: StudyMeasurements) -> HeldOut:
     return HeldOut(unit, values[0].point, values[1].point, *ranges)
 
 
-def _notes_on_seals(family: Family, folder: Any) -> Iterator[str]:
+def _notes_on_seals(family: Family, broken: Sequence[str]) -> Iterator[str]:
     if not family.registrations:
         if family.study.predictions:
             yield "no prediction was registered before it was judged: all of them are exploratory"
         return
-    yield from faults(folder / "registrations")
+    if broken:
+        yield "registrations were edited or are torn, so every prediction counts as exploratory"
+    yield from broken
     yield from backwards([(one.number, one.at) for one in family.registrations])
 
 

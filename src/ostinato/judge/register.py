@@ -13,7 +13,7 @@ from ostinato.errors import StoreError, StudyError
 from ostinato.files import sha256
 from ostinato.store import RunFolder, Store
 from ostinato.store.environment import file_state
-from ostinato.store.registrations import Registration, Result, content, differences
+from ostinato.store.registrations import Registration, Result, content, differences, of_size
 from ostinato.study.fingerprint import run_fingerprint
 from ostinato.study.load import is_shipped
 from ostinato.study.records import Arm, Data, Study
@@ -84,7 +84,7 @@ def unregistered(study: Study, store: Store) -> str:
     if not study.predictions:
         return ""
     try:
-        made = store.study_folder(study.name).registrations()
+        made = of_size(store.study_folder(study.name).registrations(), study)
     except StoreError as error:
         return error.what
     if not made:

@@ -125,6 +125,11 @@ def content(study: Study) -> dict[str, Any]:
     return dumped
 
 
+def of_size(registrations: Sequence[Registration], study: Study) -> list[Registration]:
+    """Those of the study in its own size: all sizes of a study are sealed in one chain, and each makes its own predictions."""
+    return [one for one in registrations if one.study.size == study.size]
+
+
 def _canonical(text: str, parse: Callable[[str], Any]) -> str:
     """As the language prints it; `otherwise`, and what another version has sealed and this one cannot read, as it is."""
     try:
@@ -195,14 +200,15 @@ def write(folder: Path, study: Study, results: Iterable[Result], git: Mapping[st
           taken: int = 0) -> Registration:  # fmt: skip
     """Seal `study` as the next registration in `folder`; the caller holds the lock of the study.
 
-    The newest one is returned as it is where the study has not changed. taken: numbers up to this one were given before.
+    The newest one of the same size is returned as it is where the study has not changed. taken: numbers up to this one were given before.
     Raises StoreError when one that is there is torn: a chain goes on only from what can be read.
     """
     before = read_all(folder)
     last, sealed = (before[-1] if before else None), content(study)
-    changes = list(differences(content(last.study), sealed)) if last else []
-    if last and not changes:
-        return replace(last, found=True)
+    same = next(reversed(of_size(before, study)), None)
+    changes = list(differences(content(same.study), sealed)) if same else []
+    if same and not changes:
+        return replace(same, found=True)
     number = max(last.number if last else 0, taken) + 1
     texts = {STUDY: as_json(sealed) + "\n", **({GIVEN: _lines(study.given)} if study.given else {})}
     seal = {

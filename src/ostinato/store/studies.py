@@ -29,8 +29,8 @@ _MEND = "delete that version's folder and give `ostinato run` again: it is writt
 
 
 def study_hash(study: Study) -> str:
-    """The identity of a resolved study, whatever data it was run on and however its file is laid out."""
-    return fingerprint(_content(study))
+    """The identity of a resolved study, whatever data it was run on, however its file is laid out and whatever is said about it."""
+    return fingerprint(_identity(study))
 
 
 _NO_PART: dict[str, Any] = {"path": True, "given": True, "warnings": True, "predictions": True, "quantities": True,
@@ -38,8 +38,17 @@ _NO_PART: dict[str, Any] = {"path": True, "given": True, "warnings": True, "pred
 """What is no part of which study it is: where its file lies, and what is expected of its runs (`store.registrations` keeps that)."""
 
 
+_WORDS: dict[str, Any] = {"question": True, "about": True, "source": True, "ours": True,
+                          "arms": {"__all__": {"note", "contingent", "run_if"}}}  # fmt: skip
+"""What is only said: another wording finds the same results."""
+
+
 def _content(study: Study) -> dict[str, Any]:
     return study.model_dump(mode="json", exclude=_NO_PART)
+
+
+def _identity(study: Study) -> dict[str, Any]:
+    return study.model_dump(mode="json", exclude=_NO_PART | _WORDS)
 
 
 def evaluation_key(evaluate: Evaluate, context: int) -> str:
@@ -88,7 +97,8 @@ class StudyFolder:
         """Record that `study` consists of `runs`; a version that is there already is left as it is."""
         listed = [{"arm": arm, "seed": seed, "run": run} for (arm, seed), run in sorted(runs.items())]
         dumped = _content(study)
-        same = (version.path for version in self.versions() if _content(version.study) == dumped and version.runs == dict(runs))
+        wanted = _identity(study)
+        same = (version.path for version in self.versions() if _identity(version.study) == wanted and version.runs == dict(runs))
         path = next(same, self.path / fingerprint({"study": dumped, "runs": listed})[:16])
         with lock(self.path / "lock"):
             if not path.exists():
@@ -115,8 +125,8 @@ class StudyFolder:
 
         The stored study is read with today's defaults, so a key that is new since, and not given, makes no other study of it.
         """
-        wanted = _content(study)
-        return next((version for version in reversed(self.versions()) if _content(version.study) == wanted), None)
+        wanted = _identity(study)
+        return next((version for version in reversed(self.versions()) if _identity(version.study) == wanted), None)
 
     # --- registrations
 
