@@ -44,8 +44,9 @@ def judge(study: Study, store: Store) -> Judgement:
     judgement, folder = standing(study, store, held_out=True), store.study_folder(study.name)
     if folder.path.exists():
         last = next(reversed(of_size(folder.registrations(), study)), None)
+        counts = dict(Counter(one.kind for one in judgement.verdicts))
         try:
-            folder.log("judged", fingerprint=last and last.fingerprint, counts=dict(Counter(one.kind for one in judgement.verdicts)))
+            folder.log("judged", size=study.size, fingerprint=last and last.fingerprint, counts=counts)
         except OSError as error:  # somebody else's store, or one that is kept as it is
             said = f"the study's log cannot be written, and does not say that it was judged: {error.strerror}"
             return replace(judgement, notes=(*judgement.notes, said))

@@ -176,9 +176,13 @@ class StudyFolder:
         """When the held-out part was first shown (ISO time), None when it never was."""
         return self._first("held_out_shown")
 
-    def judged(self) -> str | None:
-        """When the study was first judged (ISO time), which shows the held-out part too; None when it never was."""
-        return self._first("judged")
+    def judged(self, study: Study | None = None) -> str | None:
+        """When the study was first judged (ISO time), which shows the held-out part too; None when it never was.
+
+        study: in its size alone, as each size has its own runs.
+        """
+        events = (event for event in self.events() if event["event"] == "judged")
+        return next((event["at"] for event in events if study is None or event.get("size") == study.size), None)
 
     def _first(self, name: str) -> str | None:
         return next((event["at"] for event in self.events() if event["event"] == name), None)
