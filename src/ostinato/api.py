@@ -8,7 +8,7 @@
     study.judge()       # what became of the predictions
     study.report()      # one HTML page
 
-`new`, `draw_schedule`, `list_studies`, `list_runs`, `check`, `check_registration`, `judge_replay`, `report_replay`, `take_measures`,
+`new`, `draw_schedule`, `list_studies`, `list_runs`, `fit`, `check`, `check_registration`, `judge_replay`, `report_replay`, `take_measures`,
 `generate`, `export_run` and `query` are the other verbs, as functions of the package: `ostinato.query("select …")`. Loading, planning,
 registering, judging and reporting import no torch; what runs a model does.
 """
@@ -16,7 +16,7 @@ registering, judging and reporting import no torch; what runs a model does.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ostinato.launch.measuring import Measured
     from ostinato.measure.check import Check
     from ostinato.report.judgement import JudgementSheet
+    from ostinato.report.phi import FitSheet
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
     from ostinato.store import Answer, RunFolder, Store
@@ -262,6 +263,37 @@ def corpora() -> dict[str, str]:
     from ostinato.study.ready import CORPORA, READY
 
     return CORPORA | {name: ready.about for name, ready in READY.items()}
+
+
+def fit(
+    source: str | Path,
+    columns: Iterable[str] = (),
+    unit: str = "nats",
+    held: Mapping[str, float] | None = None,
+    base: str | None = None,
+    size: str | None = None,
+    store: Path | str | None = None,
+) -> FitSheet:
+    """What one recurrence is worth, by L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, fitted to a table of runs or to a study's.
+
+    source: a CSV, TSV or Parquet file with columns N_once, N_rec, r, D, loss, or a study.  columns: NAME=COLUMN or NAME=COLUMN*FACTOR.
+    unit: of losses, nats or bits a token.  held: E (in that unit), alpha, beta that are stated instead of fitted.  base: the treatment
+    that others are compared with.  Raises FitError where the table cannot be read or cannot tell phi, StudyError for no such study.
+    """
+    from ostinato.report.phi import FitSheet
+    from ostinato.scaling import analyse, read_table, runs_table
+    from ostinato.scaling.table import SUFFIXES
+
+    if Path(source).suffix.lower() in SUFFIXES:
+        if size is not None:
+            raise StudyError(f"--size {size}", "a table of runs has no sizes", "leave it out")
+        table = read_table(source, columns, unit)
+    else:
+        if list(columns) or unit != "nats":
+            raise StudyError("--column and --unit for a study", "its store knows every column, in nats", "leave them out")
+        loaded = Study.load(source, size, store)
+        table = runs_table(loaded.record, loaded.store)
+    return FitSheet(analyse(table, held, base))
 
 
 def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:

@@ -48,5 +48,9 @@ class InUse(StoreError):
     """A folder of the store that another process works on."""
 
 
+class FitError(OstinatoError):
+    """A table of runs that cannot be read, or that cannot tell what it is asked."""
+
+
 class TrainingError(OstinatoError):
     """A run that cannot start or go on (a non-finite loss, a budget smaller than one step)."""

@@ -15,7 +15,7 @@ from typing import NoReturn
 import typer
 
 from ostinato import __version__
-from ostinato.cli import calibrate, check, draw, export, generate, judge, keys, list_, measure, new, plan, query, register, report, run
+from ostinato.cli import calibrate, check, draw, export, fit, generate, judge, keys, list_, measure, new, plan, query, register, report, run
 from ostinato.errors import OstinatoError, StoreError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -47,7 +47,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
-for verb in (new, keys, plan, register, run, judge, report, draw, check, query, generate, measure, export, list_, calibrate):
+for verb in (new, keys, plan, register, run, judge, report, fit, draw, check, query, generate, measure, export, list_, calibrate):
     verb.register(app)
 
 

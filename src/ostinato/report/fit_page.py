@@ -1,0 +1,34 @@
+"""The page of a fit: what a table of runs tells of phi, in one file that needs nothing else, in the style of a study's page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+
+from markupsafe import Markup
+
+import ostinato
+from ostinato.files import write_atomic
+from ostinato.report.page import asset, environment, table_html
+from ostinato.report.section import Section
+from ostinato.scaling.findings import Findings
+
+
+def write_fit(found: Findings, section: Section, path: Path) -> Path:
+    """Write the page to `path` (into it, as phi.html, where it is a folder), and return its path."""
+    path = path / "phi.html" if path.is_dir() else path
+    write_atomic(path, page(found, section))
+    return path
+
+
+def page(found: Findings, section: Section) -> str:
+    """The page as text; the same table gives the same bytes."""
+    script = asset("page.js")
+    figures = [{"caption": figure.caption, "note": figure.note, "svg": Markup(figure.svg)} for figure in section.figures]
+    return environment().get_template("fit.html.j2").render(
+        section=section, source=Path(found.table.source).name, runs=len(found.table), figures=figures,
+        tables=[table_html(table) for table in section.tables], more=[table_html(table) for table in section.more],
+        version=ostinato.__version__, style=Markup(asset("page.css")), script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Cells of a table of runs: the rows of one budget and one r, which are left out together and drawn together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ostinato.scaling.table import RunTable
+
+GROUPS = 6
+
+
+@dataclass(frozen=True)
+class Cells:
+    """of_row: the cell of each row, (n,).  names: of the cells.  by: what a budget is here, in words."""
+
+    of_row: np.ndarray
+    names: tuple[str, ...]
+    by: str
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def draws(self, count: int, seed: int) -> np.ndarray:
+        """How often each cell is drawn in each of `count` resamples, (count, cells)."""
+        draw = np.random.Generator(np.random.Philox(seed))
+        chosen = draw.integers(0, len(self), (count, len(self)))
+        return np.stack([np.bincount(one, minlength=len(self)) for one in chosen]).astype(float)
+
+
+def cells(table: RunTable) -> Cells:
+    """By the column `budget`, where every row has one; else by D, where few values of it return; else by six groups of training FLOPs."""
+    if all(table.budget):
+        budgets, by = list(table.budget), "budget"
+    elif len(set(table.D)) <= len(table) / 4:
+        budgets, by = [f"D {value:.4g}" for value in table.D], "D"
+    else:
+        order = np.argsort(np.argsort(table.flops, kind="stable"), kind="stable")
+        groups = min(GROUPS, max(len(table) // 4, 1))
+        budgets, by = [f"FLOPs {at + 1} of {groups}" for at in order * groups // len(table)], f"{groups} groups of training FLOPs"
+    labels = [f"{budget}, r {r:g}" for budget, r in zip(budgets, table.r, strict=True)]
+    names = tuple(dict.fromkeys(labels))
+    place = {name: at for at, name in enumerate(names)}
+    return Cells(np.array([place[label] for label in labels]), names, by)

@@ -1,0 +1,99 @@
+"""Whether a table can tell phi, and where it cannot, why: starts that disagree, an interval that says nothing, columns that hardly vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ostinato.errors import FitError
+from ostinato.scaling.fit import HOLDABLE, Fit
+from ostinato.scaling.intervals import Profile, standard_errors
+from ostinato.scaling.law import PHI
+from ostinato.scaling.table import RunTable
+
+FEW_AGREE = 0.1
+WIDEST = 1.0
+"""An interval of phi as wide as the way from no gain (0) to full equivalence (1) says nothing."""
+NARROW = {"r": 2.0, "N": 4.0, "D": 3.0}
+"""Spans below which a column is called narrow: the largest over the smallest."""
+STATED = "--E, --alpha and --beta, as another fit on the same text and tokenizer gave them"
+
+
+@dataclass(frozen=True)
+class Span:
+    """name: r, N or D.  span: the largest over the smallest.  values: how many different ones.  helps: how many times narrower phi would be
+    known if what this column tells (of N alpha, of D beta, of both E) were stated; None for r."""
+
+    name: str
+    span: float
+    values: int
+    helps: float | None = None
+
+    @property
+    def narrow(self) -> bool:
+        return self.span < NARROW[self.name]
+
+    def words(self) -> str:
+        said = f"{self.name} spans {self.span:.3g}× ({self.values} values)"
+        return said + (f"; stating {'alpha' if self.name == 'N' else 'beta'} and E would tell phi {self.helps:.1f}× more narrowly"
+                       if self.helps and self.helps >= 1.5 else "")  # fmt: skip
+
+
+def spans(table: RunTable, fit: Fit | None = None) -> list[Span]:
+    """How far r, N (unique parameters) and D reach, and what each is short of."""
+    found = []
+    for name, values in (("r", table.r), ("N", table.unique), ("D", table.D)):
+        helps = None
+        if fit is not None and name != "r":
+            helps = _narrower(fit, ("alpha", "E") if name == "N" else ("beta", "E"))
+        found.append(Span(name, float(values.max() / values.min()), len(set(np.round(np.log(values), 2))), helps))
+    return found
+
+
+def _narrower(fit: Fit, stated: tuple[str, ...]) -> float | None:
+    """How many times the standard error of phi falls when these are held where the fit has them."""
+    whole, values = standard_errors(fit)[PHI], fit.parameters
+    less = standard_errors(replace(fit, held={**fit.held, **{name: values[name] for name in stated}}))[PHI]
+    return float(whole / less) if less > 0 and np.isfinite(whole) else None
+
+
+def refuse_early(table: RunTable, held: dict[str, float]) -> None:
+    """Raises FitError where no fit could tell phi: one number of passes, fewer rows than parameters."""
+    if not (table.r > 1).any():
+        raise FitError(f"r is 1 in all {len(table)} rows", "phi is what further passes are worth: r must vary",
+                       "add looped runs, of r 2 and more; a table without them tells E, A, alpha, B and beta alone")  # fmt: skip
+    if len(set(np.round(table.r, 9))) < 2:
+        raise FitError(f"r is {table.r[0]:g} in all {len(table)} rows",
+                       "phi is told by models that loop more beside others that loop less: with one r it is part of A",
+                       "add runs of r 1")  # fmt: skip
+    if not (table.N_rec[table.r > 1] > 0).any():
+        raise FitError(
+            "N_rec is 0 wherever r is above 1", "N_rec are the parameters that are run r times", "map the column: --column N_rec=COLUMN"
+        )
+    free = 6 - len(held)
+    if len(table) <= free:
+        what = "E, alpha and beta stated, A, B and phi are left" if len(held) == 3 else "the law has E, A, alpha, B, beta and phi"
+        raise FitError(f"{len(table)} rows for {free} parameters", f"a fit needs more rows than parameters: {what}",
+                       "add runs" if len(held) == 3 else f"add runs, or state {STATED}: phi is then conditional on them")  # fmt: skip
+
+
+def refuse(table: RunTable, fit: Fit, profile: Profile) -> None:
+    """Raises FitError, with what is too narrow, where starts disagree or phi could be almost anything."""
+    few = fit.agreeing < FEW_AGREE * fit.starts
+    if not few and profile.bounded and profile.width <= WIDEST:
+        return
+    reach = f"{profile.low:.2f} to {profile.high:.2f}"
+    at = "" if profile.bounded else ", as far as phi is looked for"
+    what = (f"{fit.agreeing} of {fit.starts} starts end at the best objective" if few
+            else f"phi is not told by this table: {fit.phi:.2f}, 95% from {reach}{at}")  # fmt: skip
+    known = spans(table, fit)
+    narrow = [one for one in known if one.narrow] or sorted((one for one in known if one.helps), key=lambda one: -one.helps)[:1]
+    why = (
+        "too narrow: " + "; ".join(one.words() for one in narrow)
+        if narrow
+        else f"residuals of {100 * fit.spread:.2g}% are too large for so few rows"
+    )
+    left = [name for name in HOLDABLE if name not in ("phi", *fit.held)]
+    fix = f"add runs that widen it, or state {STATED}: phi is then conditional on them" if left else "add runs that widen it"
+    raise FitError(what, f"an interval narrower than {WIDEST:g}, on which a tenth of the starts agree; {why}", fix)

@@ -1,0 +1,151 @@
+"""Two treatments of the same grid: is the loop worth more (phi up), or is the loss lower for another reason?
+
+Both laws are fitted to each draw of the cells that they share, so that what a cell has in common leaves the difference. Where a treatment
+has too few runs for a law of its own, E, alpha and beta are those of the base, which is said. The change in loss is at equal (N_once,
+N_rec, r, D): run beside run where the base has one within 2% in each, else run beside the base's law. Runs of r = 1 in which the
+treatment is nothing (no pass to truncate) are the base's own, and stand in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ostinato.errors import FitError
+from ostinato.scaling.cells import Cells, cells
+from ostinato.scaling.fit import Fit, fit_law
+from ostinato.scaling.intervals import RESAMPLES, percentiles, profile, resampled
+from ostinato.scaling.law import PHI, Rows, log_loss
+from ostinato.scaling.table import RunTable
+
+NEAR = 0.02
+WIDEST = 1.0
+CAPACITY, TRAINING, NEITHER = "capacity gain", "training-side gain", "neither"
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """phi and what it is more than the base's; change: loss at equal (N, r, D) less the base's, nats (below 0: better).
+
+    paired: how many runs had one of the base beside them; 0: against its law.  stated: what its fit took from the base.
+    borrowed: runs of r = 1 that are the base's.  verdict: capacity gain, training-side gain, or neither.
+    """
+
+    name: str
+    base: str
+    rows: int
+    phi: float
+    phi_interval: tuple[float, float]
+    more: float
+    more_interval: tuple[float, float]
+    change: float
+    change_interval: tuple[float, float]
+    paired: int
+    borrowed: int
+    stated: tuple[str, ...]
+    verdict: str
+    why: str
+
+
+def split(table: RunTable, base: str | None = None) -> tuple[RunTable, dict[str, RunTable]]:
+    """The runs of the base, and those of every other treatment. base: its name (default: `base`, else the first in the table)."""
+    names = list(dict.fromkeys(table.treatment))
+    if base is not None and base not in names:
+        raise FitError(f"--base {base}", f"treatments of the table are {', '.join(filter(None, names)) or 'none'}", "give one of them")
+    chosen = base if base is not None else next((name for name in ("base", "") if name in names), names[0])
+    of = np.array(table.treatment)
+    return table.some(of == chosen), {name: table.some(of == name) for name in names if name != chosen}
+
+
+def compare_treatment(base: RunTable, base_fit: Fit, table: RunTable, seed: int = 0) -> Treatment:
+    """How a treatment's runs differ from the base's. Raises FitError where phi of the treatment cannot be told in either way."""
+    mine, borrowed = with_plain(table, base)
+    fit, stated = _fit(mine, base_fit)
+    name, beside = table.treatment[0] or "unnamed", base.treatment[0] or "base"
+    draws = _draws(mine, base, seed)
+    own = resampled(fit, draws[0])[:, PHI]
+    theirs = resampled(base_fit, draws[1])
+    more = percentiles(own - theirs[:, PHI])
+    change, changes, paired = _change(table, base, base_fit, theirs, seed)
+    span = profile(fit)
+    verdict, why = judge(fit.phi - base_fit.phi, more, change, percentiles(changes))
+    return Treatment(name, beside, len(table), fit.phi, (span.low, span.high), fit.phi - base_fit.phi, more, change, percentiles(changes),
+                     paired, borrowed, stated, verdict, why)  # fmt: skip
+
+
+def judge(more: float, more_interval: tuple[float, float], change: float, change_interval: tuple[float, float]) -> tuple[str, str]:
+    """The verdict and why: phi up is a capacity gain; a lower loss without it is a gain of training; else neither."""
+    up, down = more_interval[0] > 0, more_interval[1] < 0
+    better, worse = change_interval[1] < 0, change_interval[0] > 0
+    phi = "phi is higher" if up else "phi is lower" if down else "phi is not told apart"
+    loss = "loss is lower" if better else "loss is higher" if worse else "loss is not told apart"
+    verdict = CAPACITY if up else TRAINING if better else NEITHER
+    return verdict, f"{phi}, and at equal N, r and D {loss}"
+
+
+def with_plain(table: RunTable, base: RunTable) -> tuple[RunTable, int]:
+    """The table with the base's runs of r = 1 where it has none of its own, and how many those are."""
+    plain = base.some(base.r == 1)
+    if (table.r == 1).any() or not len(plain):
+        return table, 0
+    names = ("N_once", "N_rec", "r", "D", "loss")
+    words = ("budget", "arm", "seed", "treatment", "places")
+    joined = {name: np.concatenate((getattr(table, name), getattr(plain, name))) for name in names}
+    joined |= {name: getattr(table, name) + getattr(plain, name) for name in words}
+    return RunTable(**{**vars(table), **joined}), len(plain)
+
+
+def _fit(table: RunTable, base: Fit) -> tuple[Fit, tuple[str, ...]]:
+    """A law of its own where the runs tell one, else one with E, alpha and beta of the base."""
+    if len(table) > 2 * base.free:
+        fit = fit_law(table.rows, base.held)
+        span = profile(fit)
+        if span.bounded and span.width <= WIDEST:
+            return fit, tuple(base.held)
+    values = base.parameters
+    held = {**{name: values[name] for name in ("E", "alpha", "beta")}, **base.held}
+    if values["E"] <= 0 or min(values["alpha"], values["beta"]) <= 0 or values["E"] >= table.loss.min():
+        raise FitError(
+            f"{table.treatment[0]}: {len(table)} runs do not tell phi", "and the base's E, alpha and beta do not fit them", "add runs"
+        )
+    return fit_law(table.rows, held), tuple(held)
+
+
+def _draws(table: RunTable, base: RunTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """How often each row of both counts in each resample: a cell that both have is drawn for both."""
+    mine, theirs = cells(table), cells(base)
+    names = list(dict.fromkeys((*theirs.names, *mine.names)))
+    together = Cells(np.arange(len(names)), tuple(names), mine.by).draws(RESAMPLES, seed)
+    place = {name: at for at, name in enumerate(names)}
+    return tuple(together[:, [place[one.names[cell]] for cell in one.of_row]] for one in (mine, theirs))
+
+
+def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: int) -> tuple[float, np.ndarray, int]:
+    """Loss less the base's at equal (N, r, D), over the runs that loop: the mean, over resamples of cells, and the number of pairs."""
+    looped = table.some(table.r > 1)
+    beside = [_beside(looped, at, base) for at in range(len(looped))]
+    pairs = np.array([at for at, other in enumerate(beside) if other is not None], dtype=int)
+    if 2 * len(pairs) >= len(looped):
+        chosen = looped.some(pairs)
+        differences = chosen.loss - np.array([beside[at] for at in pairs])
+        said = np.repeat(differences[None], RESAMPLES, axis=0)
+    else:
+        chosen, pairs = looped, pairs[:0]
+        rows = Rows(chosen.N_once / fit.rows.unit_n, chosen.N_rec / fit.rows.unit_n, np.log(chosen.r), np.log(chosen.D / fit.rows.unit_d),
+                    np.log(chosen.loss), fit.rows.unit_n, fit.rows.unit_d)  # fmt: skip
+        differences = chosen.loss - np.exp(log_loss(fit.theta, rows))
+        said = chosen.loss - np.exp(log_loss(laws, rows))
+    of = cells(chosen)
+    weights = of.draws(RESAMPLES, seed + 1)[:, of.of_row]
+    return float(differences.mean()), (said * weights).sum(-1) / weights.sum(-1), len(pairs)
+
+
+def _beside(table: RunTable, at: int, base: RunTable) -> float | None:
+    """The mean loss of the base's runs that are equal to row `at`, of the same seed where there is one."""
+    same = np.isclose(base.r, table.r[at])
+    for name in ("N_once", "N_rec", "D"):
+        same &= np.isclose(getattr(base, name), getattr(table, name)[at], rtol=NEAR)
+    seeded = same & (np.array(base.seed) == table.seed[at])
+    same = seeded if seeded.any() else same
+    return float(base.loss[same].mean()) if same.any() else None
