@@ -272,27 +272,29 @@ def fit(
     held: Mapping[str, float] | None = None,
     base: str | None = None,
     size: str | None = None,
+    beside: Iterable[str] = (),
     store: Path | str | None = None,
 ) -> FitSheet:
     """What one recurrence is worth, by L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, fitted to a table of runs or to a study's.
 
     source: a CSV, TSV or Parquet file with columns N_once, N_rec, r, D, loss, or a study.  columns: NAME=COLUMN or NAME=COLUMN*FACTOR.
     unit: of losses, nats or bits a token.  held: E (in that unit), alpha, beta that are stated instead of fitted.  base: the treatment
-    that others are compared with.  Raises FitError where the table cannot be read or cannot tell phi, StudyError for no such study.
+    that others are compared with.  size, beside: of the study, and its other sizes whose runs are treatments.
+    Raises FitError where the table cannot be read or cannot tell phi, StudyError for no such study.
     """
     from ostinato.report.phi import FitSheet
     from ostinato.scaling import analyse, read_table, runs_table
     from ostinato.scaling.table import SUFFIXES
 
     if Path(source).suffix.lower() in SUFFIXES:
-        if size is not None:
-            raise StudyError(f"--size {size}", "a table of runs has no sizes", "leave it out")
+        if size is not None or list(beside):
+            raise StudyError(f"--size and --beside for {source}", "a table of runs has no sizes", "leave them out")
         table = read_table(source, columns, unit)
     else:
         if list(columns) or unit != "nats":
             raise StudyError("--column and --unit for a study", "its store knows every column, in nats", "leave them out")
         loaded = Study.load(source, size, store)
-        table = runs_table(loaded.record, loaded.store)
+        table = runs_table(loaded.record, loaded.store, beside=[Study.load(source, other).record for other in beside])
     return FitSheet(analyse(table, held, base))
 
 

@@ -35,6 +35,10 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option("--base", metavar="TREATMENT", help="Which of the column `treatment` the others are compared with.")
         ] = None,
         size: Size = None,
+        beside: Annotated[
+            list[str] | None,
+            typer.Option("--beside", metavar="NAME", help="Another size of the study, whose runs are a treatment; give it several times."),
+        ] = None,
         out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write a page with figures.")] = None,
         store: StorePath = None,
         as_json: Json = False,
@@ -46,7 +50,7 @@ def register(app: typer.Typer) -> None:
         from ostinato import api
 
         held = {name: value for name, value in (("E", level), ("alpha", alpha), ("beta", beta)) if value is not None}
-        sheet = api.fit(source, columns=column or (), unit=unit, held=held, base=base, size=size, store=store)
+        sheet = api.fit(source, columns=column or (), unit=unit, held=held, base=base, size=size, beside=beside or (), store=store)
         page = sheet.write(out) if out is not None else None
         if as_json:
             print_json(sheet.record() | ({"page": str(page)} if page else {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from ostinato.report import phi_figures as drawn
 from ostinato.report.section import Figure, Section
 from ostinato.report.tables import Cell, Column, Row, Table, as_text, to_rich
 from ostinato.scaling.findings import Findings, analyse
-from ostinato.scaling.study import runs_table, size_of
+from ostinato.scaling.study import runs_table, varies
 from ostinato.scaling.treatments import CAPACITY, TRAINING
 from ostinato.scaling.worth import Worth, worth
 from ostinato.store import Store
@@ -29,11 +30,8 @@ MOST_NAMED = 6
 
 
 def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section | None:
-    """None where the arms do not differ in r, or no run is finished. A table that cannot tell phi says why instead of showing one."""
-    sizes = [size for arm in study.arms if (size := size_of(arm)) is not None]
-    if len({size.r for size in sizes}) < 2 or len({(size.N_once, size.N_rec) for size in sizes}) < 3:
-        return None
-    if not any(run.state == "done" for result in results for run in result.runs):
+    """None where the arms are no grid of r and width, or no run is finished. A table that cannot tell phi says why."""
+    if not varies(study) or not any(run.state == "done" for result in results for run in result.runs):
         return None
     try:
         return section_of(analyse(runs_table(study, store, results)))
@@ -66,7 +64,8 @@ def lead(found: Findings) -> str:
     """phi with its interval, what that is for one model, and where looping pays."""
     low, high = found.phi_interval
     stated = f", given {_stated(found)}" if found.fit.held else ""
-    return f"phi = {found.phi:.3f} (95% {low:.3f} to {high:.3f}){stated}. " + " ".join(sentences(found))
+    fixed = numbers.fixed
+    return f"phi = {fixed(found.phi, 3)} (95% {fixed(low, 3)} to {fixed(high, 3)}){stated}. " + " ".join(sentences(found))
 
 
 def sentences(found: Findings) -> Iterator[str]:
@@ -78,12 +77,15 @@ def sentences(found: Findings) -> Iterator[str]:
     yield (f"A looped model of {h(chosen.owned)} parameters at r = {chosen.r:g} stands where {h(chosen.equal)} unique parameters would, "
            f"at the training cost of {h(chosen.cost)}.")  # fmt: skip
     by_parameters, by_flops = known.by_parameters[r], known.by_flops[r]
+    low, high = found.phi_interval
+    fixed = "pays" if low > 0 else "does not pay" if high < 0 else "is not told to pay"
     better = "lower" if by_parameters < 0 else "higher"
     yield (f"Where parameters or memory are fixed looping "
-           f"{'pays' if by_parameters < 0 else 'does not pay'}: at {h(known.parameters)} parameters and "
+           f"{fixed}: at {h(known.parameters)} parameters and "
            f"{h(known.tokens)} tokens, r = {r:g} is {abs(by_parameters):.3f} nats {better} than r = 1.")  # fmt: skip
     if by_flops == by_flops:
-        pays, way = ("pays", "lower") if by_flops < 0 else ("does not pay", "higher")
+        pays = "does not pay" if high < 1 else "pays" if low > 1 else "is not told to pay or not"
+        way = "lower" if by_flops < 0 else "higher"
         yield (f"Where training FLOPs are fixed it {pays}: at {numbers.power(known.flops)} FLOPs, r = {r:g} at its best size is "
                f"{abs(by_flops):.3f} nats {way} than r = 1 at its own.")  # fmt: skip
 
@@ -101,7 +103,7 @@ def fit_table(found: Findings) -> Table:
     """One row a parameter of the law."""
     values, spans, rows = found.fit.parameters, found.intervals, []
     low, high = found.phi_interval
-    rows.append(Row((Cell("phi"), _plain(values["phi"]), Cell(f"{low:.3f} to {high:.3f}"), _span(spans.get("phi")))))
+    rows.append(Row((Cell("phi"), _plain(values["phi"]), _span((low, high)), _span(spans.get("phi")))))
     for name in ("E", "A", "alpha", "B", "beta"):
         held = name in found.fit.held
         rows.append(Row((Cell(name), _plain(values[name]), Cell("stated" if held else numbers.NONE, tone="muted"), _span(spans.get(name)))))
@@ -191,8 +193,9 @@ def notes(found: Findings) -> Iterator[str]:
     yield from (f"Look again: {one}." for one in found.table.warnings)
     yield from (f"{one}." for one in _first(found.table.notes))
     for at in found.outliers[:MOST_NAMED]:
-        yield (f"Far outside: {found.table.name(at)} is {100 * found.fit.residuals[at]:+.1f}% off the law, and pulls it no more than "
-               "a run that is 0.1% off.").replace("-", numbers.MINUS)  # fmt: skip
+        loss, law = found.table.loss[at], found.table.loss[at] * math.exp(-found.fit.residuals[at])
+        yield (f"Far outside: {found.table.name(at)}, {loss:.4f} nats where the law has {law:.4f}: it stays in the fit, and pulls it no "
+               "more than a run that is 0.1% off.")  # fmt: skip
     if len(found.outliers) > MOST_NAMED:
         yield f"{len(found.outliers) - MOST_NAMED} more lie far outside."
     for name, why in found.untold.items():

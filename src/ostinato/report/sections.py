@@ -8,14 +8,14 @@ from dataclasses import replace
 from ostinato.analysis import ArmResult
 from ostinato.analysis.measured import otherwise
 from ostinato.errors import StoreError
-from ostinato.report import accounts, classes, depths, gradients, heads, lens, models, noise, pairs_panel, skips, speed, states
+from ostinato.report import accounts, classes, depths, gradients, heads, lens, models, noise, pairs_panel, phi, skips, speed, states
 from ostinato.report.section import Section
 from ostinato.store import Store
 from ostinato.study.records import Study
 
 MAKERS: tuple[Callable[[Study, Store, Sequence[ArmResult]], Section | None], ...] = (
-    accounts.section, classes.section, pairs_panel.section, lens.section, skips.section, heads.section, states.section, depths.section,
-    gradients.section, speed.section, models.section, noise.section,
+    phi.section, accounts.section, classes.section, pairs_panel.section, lens.section, skips.section, heads.section, states.section,
+    depths.section, gradients.section, speed.section, models.section, noise.section,
 )  # fmt: skip
 BY_TARGET = ("lens", "skips", "heads", "states", "depths")
 """Sections of measures that are taken on a number of targets."""

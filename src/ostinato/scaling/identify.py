@@ -80,12 +80,12 @@ def refuse_early(table: RunTable, held: dict[str, float]) -> None:
 
 def refuse(table: RunTable, fit: Fit, profile: Profile) -> None:
     """Raises FitError, with what is too narrow, where starts disagree or phi could be almost anything."""
-    few = fit.agreeing < FEW_AGREE * fit.starts
-    if not few and profile.bounded and profile.width <= WIDEST:
+    told = profile.bounded and profile.width <= WIDEST
+    if told and fit.agreeing >= FEW_AGREE * fit.starts:
         return
     reach = f"{profile.low:.2f} to {profile.high:.2f}"
     at = "" if profile.bounded else ", as far as phi is looked for"
-    what = (f"{fit.agreeing} of {fit.starts} starts end at the best objective" if few
+    what = (f"only {fit.agreeing} of {fit.starts} starts end at the best objective" if told
             else f"phi is not told by this table: {fit.phi:.2f}, 95% from {reach}{at}")  # fmt: skip
     known = spans(table, fit)
     narrow = [one for one in known if one.narrow] or sorted((one for one in known if one.helps), key=lambda one: -one.helps)[:1]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ostinato.scaling.law import ALPHA, BETA, DELTA, LOG_A, LOG_B, LOG_E, PHI, Rows, curvature, huber, huber_slope, jacobian, terms
 
-SETTLE, MOST = 8, 150
+SETTLE, MOST = 8, 2000
 PHI_BOUNDS = (-3.0, 3.0)
 POWER_BOUNDS = (0.0, 3.0)
 TRACE = 12.0

@@ -7,13 +7,14 @@ what an arm does that the law does not know of: a truncated backpropagation, sev
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ostinato.analysis import ArmResult, results_table
-from ostinato.errors import FitError
+from ostinato.errors import FitError, ScheduleError
 from ostinato.ledger.inventory import inventory, used_by
 from ostinato.scaling.table import NUMBERS, WORDS, RunTable, made
 from ostinato.schedule.groups import repeated_groups
@@ -36,10 +37,14 @@ class Size:
 
 
 def size_of(arm: Arm) -> Size | None:
-    """What the law sees of an arm; None where its repeated groups run different numbers of times, which it has no word for."""
+    """What the law sees of an arm; None where it has no word for it: repeated groups that run
+    different numbers of times, or whose passes could begin at more than one place."""
     model = arm.model
     applications = arm_applications(model)
-    groups = repeated_groups(applications)
+    try:
+        groups = repeated_groups(applications)
+    except ScheduleError:
+        return None
     if len({group.passes for group in groups}) > 1:
         return None
     rows = inventory(model, vocab(arm.data.tokenizer), arm.recipe.context)
@@ -64,11 +69,11 @@ def mean_passes(model: Model) -> float | None:
     return float(drawn.mean)
 
 
-def treatment_of(model: Model) -> str:
-    """What an arm does beside looping, in words; `base` for nothing."""
+def treatment_of(model: Model, r: float) -> str:
+    """What an arm does beside looping, in words; `base` for nothing: with one pass no gradient is cut off."""
     said = []
-    backprop, streams = getattr(model, "backprop", None), getattr(model, "streams", 1)
-    if backprop is not None:
+    backprop, streams = model.backprop, getattr(model, "streams", 1)
+    if backprop is not None and r > (1 if backprop == "half" else backprop):
         said.append(f"backprop {backprop}")
     if streams and streams > 1:
         said.append(f"{streams} streams")
@@ -76,30 +81,38 @@ def treatment_of(model: Model) -> str:
 
 
 def varies(study: Study) -> bool:
-    """Whether its arms differ in r: without, there is no phi to speak of. Cheap: nothing is read."""
-    found = {size.r for arm in study.arms if (size := size_of(arm)) is not None}
-    return len(found) > 1
+    """Whether its arms are a grid: at least three widths that two numbers of passes share. Nothing is read."""
+    by_r: dict[float, set[int]] = {}
+    for arm in study.arms:
+        if (size := size_of(arm)) is not None:
+            by_r.setdefault(size.r, set()).add(arm.model.d_model)
+    return any(len(one & other) > 2 for one, other in itertools.combinations(by_r.values(), 2))
 
 
-def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None = None) -> RunTable:
+def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None = None, beside: Sequence[Study] = ()) -> RunTable:
     """One row a run that is finished.  results: the table of results, if it is there already.
 
+    beside: other sizes of the study, whose runs are treatments; a run that is in several is one row.
     Raises FitError where no run is finished, StoreError where a stored file is torn.
     """
-    results = results if results is not None else results_table(study, store)
+    own = results if results is not None else results_table(study, store)
+    found = itertools.chain(own, *(results_table(other, store) for other in beside))
     columns: dict[str, list] = {name: [] for name in (*NUMBERS, *WORDS)}
-    notes, flops = [], []
-    for result in results:
+    notes, flops, seen = [], [], set()
+    for result in found:
         size = size_of(result.arm)
         done = [run for run in result.runs if run.state == "done" and run.final and run.sums is not None]
         if size is None:
-            notes.append(f"{result.name} is left out: its repeated groups run different numbers of times")
+            notes.append(f"{result.name} is left out: not one repeated group with one number of passes")
             continue
         if len(done) < len(result.runs):
             notes.append(f"{result.name}: {len(done)} of {len(result.runs)} runs are finished")
         for run in done:
+            if run.run in seen:
+                continue
+            seen.add(run.run)
             row = {"N_once": size.N_once, "N_rec": size.N_rec, "r": size.r, "D": run.tokens, "loss": run.sums.nats_per_token,
-                   "budget": "", "arm": result.name, "seed": run.seed, "treatment": treatment_of(result.arm.model)}  # fmt: skip
+                   "budget": "", "arm": result.name, "seed": run.seed, "treatment": treatment_of(result.arm.model, size.r)}  # fmt: skip
             for name, value in row.items():
                 columns[name].append(value)
             flops.append(result.ledger.flops_per_token * run.tokens)
