@@ -15,13 +15,14 @@ ROWS = torch.arange(24).view(2, 12) % 11
 DOCUMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2], [0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2]])
 LOOP2 = {"family": "loop2", "layers": 3, "windows": {"pattern": "SSL", "short": 5}, "bigram_table": 9, "schedule": "1..3 1..3:attn"}
 TWICE = {"schedule": "(1..2)x3"}
-MODELS = {  # keys, documents, activation checkpointing, kinds of application
+MODELS = {  # keys, documents, activation checkpointing, kinds of application (of each those with and without gradient, of stream and pass)
     "llama": ({"layers": 4}, None, False, 1),
     "documents": ({"layers": 3, "kv_heads": 1, "qk_norm": "weight"}, DOCUMENTS, True, 1),
     "alibi, gates, ties": ({"layers": 3, "positions": "alibi", "attn_gate": "channel", "tie": {"2": "1"}}, None, False, 1),
     "loop2": (LOOP2, None, True, 6),
     "add": ({**TWICE, "inject": "add", "attn_gate": "head"}, DOCUMENTS, False, 2),
     "linear, noise": ({**TWICE, "inject": "linear", "h0": "noise", "pass_norm": True}, None, True, 3),
+    "truncated": ({"schedule": "(1)x4", "inject": "linear", "backprop": 2, "layers": 1}, None, True, 3),
     "gated delta, documents": ({"layers": ("gdn", "gdn", "gqa"), "schedule": "1..3 1..3"}, DOCUMENTS, False, 2),
 }
 
@@ -58,7 +59,7 @@ def test_the_same_function_in_one_graph_a_kind(small_model, small_decoder, compi
     for _ in range(2):
         torch.testing.assert_close(outcome(decoder, documents), expected, rtol=1e-9, atol=1e-9)
     outcome(decoder, None if documents is None else documents.roll(3, 1))
-    assert len({parts.kind for parts in decoder.parts}) == kinds
+    assert len({parts.kind for parts in decoder.parts}) <= kinds
     assert counter.traced() == kinds
     assert [name for name, _ in decoder.named_parameters()] == [name for name, _ in plain.named_parameters()]
 

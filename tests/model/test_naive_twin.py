@@ -67,6 +67,9 @@ SWITCHES = {
     "loop2 recurrent": {"family": "loop2", "layers": 4, "heads": 4, "windows": {"pattern": "SSSL", "short": 3}, "pass_norm": True,
                         "mlp": {"hidden": None, "ratio": 1}, "schedule": "1 (2..3)x2 4", "inject": "linear", "h0": "noise",
                         "attn_gate": "channel"},
+    "truncated": {"backprop": 1, "inject": "linear", "layers": 4, "schedule": "1 (2..3)x3 4", "pass_norm": True},
+    "truncated to half, two groups": {"backprop": "half", "inject": "linear", "h0": "noise", "schedule": "1x3 2x2"},
+    "truncated with x = h + e": {"backprop": 2, "inject": "add", "layers": 3, "schedule": "(1..2)x3 3", "application_scalars": True},
     "gated delta rule": {"layers": "2 x gdn"},
     "gated delta rule, narrow heads": {"layers": "2 x gdn", "heads": 3, "head_dim": 3, "norm": {"weight": False, "eps": 0.01}},
     "hybrid, super-blocks": {"layers": "gdn gqa gdn", "schedule": "(1..2)x2 3:attn 3", "qk_norm": "weight", "inject": "add"},
@@ -110,7 +113,7 @@ def test_document_masking(small_model, small_decoder, switch):
 
 @pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "hybrid, super-blocks", "injection",
                                     "linear injection of a core", "loop2 recurrent",
-                                    "linear injection, two groups"])
+                                    "linear injection, two groups", "truncated"])
 def test_activation_checkpointing(small_model, small_decoder, switch):
     decoder = small_decoder(small_model(**SWITCHES[switch]))
     decoder.activation_checkpointing = True
@@ -148,11 +151,12 @@ def models(draw):
         "inject": draw(st.sampled_from(["none", "add", "linear"])),
         "h0": draw(st.sampled_from(["input", "noise"])),
         "pass_norm": draw(st.booleans()),
+        "backprop": draw(st.sampled_from([None, None, 1, 2, "half"])),
     }
     try:
         repeated_groups(parse(keys["schedule"], layers).applications())
-    except ScheduleError:  # then a study is refused that has either of these
-        keys |= {"inject": "add", "pass_norm": False}
+    except ScheduleError:  # then a study is refused that has one of these
+        keys |= {"inject": "add", "pass_norm": False, "backprop": None}
     if layers > 1 and draw(st.booleans()):
         part = draw(st.sampled_from(["attn", "mlp"] if kinds[0] == kinds[-1] else ["mlp"]))
         keys["tie"] = {f"{layers}:{part}": f"1:{part}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
 
 from ostinato.ledger.flops import PUBLISHED, TRAINER, TRAINING, application_flops, head_flops
@@ -11,6 +12,7 @@ from ostinato.ledger.memory import cache_row, memory
 from ostinato.schedule import Application, effective_depth, unique_layers
 from ostinato.study.derive import arm_applications, layer_window, recipe_steps
 from ostinato.study.records import Arm
+from ostinato.study.truncation import without_gradient
 
 
 def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int | None = None) -> Ledger:
@@ -25,8 +27,9 @@ def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int
     steps = recipe_steps(arm.recipe)
     pairs = list(zip(applications, used, strict=True))
     forward = [application_flops(model, tensors, application, context, PUBLISHED) for application, tensors in pairs]
-    trainer = sum(application_flops(model, tensors, application, context, TRAINER) for application, tensors in pairs)
-    published = TRAINING * (sum(forward) + head_flops(model, vocab))
+    trainer = [application_flops(model, tensors, application, context, TRAINER) for application, tensors in pairs]
+    cut, head = without_gradient(model), head_flops(model, vocab)
+    published = _training(forward, cut) + TRAINING * head
     table = _table(arm, applications, used, forward)
     by_role: dict[str, int] = {}
     for row in rows:
@@ -44,8 +47,8 @@ def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int
         params_unused=sum(row.size for row in unused),
         applications=table,
         flops_per_token=float(published),
-        flops_forward_per_token=float(published / TRAINING),
-        flops_per_token_trainer=float(TRAINING * (trainer + head_flops(model, vocab))),
+        flops_forward_per_token=float(sum(forward) + head),
+        flops_per_token_trainer=float(_training(trainer, cut) + TRAINING * head),
         flops_total=float(published * steps.tokens),
         tokens=steps.tokens,
         steps=steps.steps,
@@ -60,6 +63,11 @@ def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int
         cache_bytes_per_token_full=sum(row.cache_bytes_per_token for row in table if row.cache_tokens is None),
         cache_bytes_fixed=sum(row.cache_bytes_fixed for row in table),
     )
+
+
+def _training(forward: list[Fraction], cut: Collection[int]) -> Fraction:
+    """Forward and backward of all applications; `cut` are those without gradient."""
+    return sum((flops if index in cut else TRAINING * flops for index, flops in enumerate(forward)), Fraction())
 
 
 def _table(

@@ -1,7 +1,8 @@
 """Floating-point operations of one token, by two conventions that are in print. A multiply and an add are two operations.
 
 published (the default; 217,089,024 a token for the base of karpathy/autoresearch at depth 8): 6 × (matrices of every application
-  + unembedding) + 12 × heads × head dimension × mean allowed keys, for forward and backward; the forward pass is a third of it.
+  + unembedding) + 12 × heads × head dimension × mean allowed keys, for forward and backward; the forward pass is a third of it, and all
+  that a pass without gradient costs (2 and 4).
   The mean is taken over the causal context: a query at position i sees min(i, window) keys, itself included.
 trainer (the upstream trainer's own estimate; 239,078,400 for the same model): gates and convolutions are counted too, and every query
   is given the keys before it that a full window holds: window - 1, or the whole context where there is no window.
@@ -30,7 +31,7 @@ from ostinato.study.derive import head_dim, layer_window
 from ostinato.study.records import Model
 
 TRAINING = 3
-"""The backward pass does twice the products of the forward pass."""
+"""The backward pass does twice the products of the forward pass; there is none in a pass without gradient (study/truncation.py)."""
 
 DELTA_PRODUCTS = 3
 

@@ -40,7 +40,8 @@ class Ledger:
 
     params_total: every number once.  params_nonembedding: without embedding, head, positions, value and bigram tables.
     params_applied: the numbers that applications use, counted as often as they are used.
-    flops_per_token: training, published convention; flops_forward_per_token: a third; flops_per_token_trainer: the other convention.
+    flops_per_token: training, published convention; flops_forward_per_token: a third, or more where passes run without gradient;
+    flops_per_token_trainer: the other convention.
     flops_total: flops_per_token × tokens.  tokens, steps, tokens_per_step: whole steps.
     epochs: passes over the training part; first_pass_ends: tokens at the end of the first; words: of the training part (None: unknown).
     memory: bytes by what they are for, an estimate (see `memory`).  cache_bytes_per_token: as long as no window is full;

@@ -24,6 +24,7 @@ from ostinato.study.derive import (
     pass_groups,
 )
 from ostinato.study.records import Model, Recipe
+from ostinato.study.truncation import without_gradient
 
 FLOAT32 = 4
 TOKEN = 8
@@ -157,14 +158,16 @@ def memory(
 ) -> dict[str, int]:
     """Bytes of training by what they are for: weights, gradients, optimizer, activations, activations_checkpointed.
 
-    used: the tensors of every application.  Activations are those of one micro-batch; checkpointed, the input of all but one
-    application and all of the largest one.
+    used: the tensors of every application.  Activations are those of one micro-batch, of applications with gradient; checkpointed, the
+    input of all but one of these and all of the largest one.
     """
     size = FLOAT32 * sum(row.size for row in rows)
     tokens, dtype = micro_batch_tokens(recipe), recipe.dtype
+    cut = without_gradient(model)
     kept = [
         tokens * application_bytes(model, application, recipe.context, dtype) + cast_bytes(tensors, dtype)
         for application, tensors in zip(applications, used, strict=True)
+        if application.index not in cut
     ]
     groups = len(pass_groups(model)) if draws_h0(model) else 0  # e beside the noise that the first pass begins with
     ends = tokens * ends_bytes(model) + head_bytes(model, vocab, tokens, dtype)
@@ -173,7 +176,7 @@ def memory(
         "gradients": size,
         "optimizer": optimizer_bytes(rows, recipe, model),
         "activations": ends + sum(kept),
-        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * (len(applications) - 1 + groups) + max(kept),
+        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * (len(kept) - 1 + groups) + max(kept),
     }
 
 

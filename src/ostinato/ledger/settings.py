@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, tied_to
+from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, pass_groups, tied_to
 from ostinato.study.fingerprint import MEMORY_ONLY
 from ostinato.study.records import Arm, Data, Model, Recipe
+from ostinato.study.truncation import gradient_passes, without_gradient
 
 _MEMORY_ONLY = {f"recipe.{key}" for key in MEMORY_ONLY}
 _SAID = (
     "model.family", "model.layers", "model.d_model", "model.heads", "model.kv_heads", "model.head_dim", "model.mlp.", "model.norm.weight",
     "model.positions", "model.rope_base", "model.qk_norm", "model.windows.", "model.value_embeddings", "model.bigram_table",
-    "model.embedding_norm", "model.application_scalars", "model.softcap", "model.tie", "model.schedule", "model.passes",
-    "model.inject", "model.h0", "model.pass_norm", "model.attn_gate", "model.residual_scaling", "model.init.", "recipe.tokens",
+    "model.embedding_norm", "model.application_scalars", "model.softcap", "model.tie", "model.schedule", "model.passes", "model.inject",
+    "model.h0", "model.pass_norm", "model.backprop", "model.attn_gate", "model.residual_scaling", "model.init.", "recipe.tokens",
     "recipe.batch", "recipe.context", "recipe.optimizer", "recipe.lr", "recipe.weight_decay", "recipe.betas", "recipe.groups",
     "recipe.clip", "recipe.dtype", "data.corpus", "data.packing", "data.document_mask", "data.tokenizer.", "data.training_share",
 )  # fmt: skip
@@ -27,6 +28,7 @@ def settings(arm: Arm) -> dict[str, str]:
     return {
         "schedule": schedule_words(model),
         "injection": f"linear, h0 {model.h0}" if model.inject == "linear" else model.inject,
+        "backpropagation": _backprop(model),
         "residual scaling": scaling_words(model),
         "positions": _positions(model),
         "windows": _windows(model),
@@ -97,6 +99,13 @@ def _flat(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
 def scaling_words(model: Model) -> str:
     """Residual scaling at the start: its name, or the depth that is given."""
     return model.residual_scaling if isinstance(model.residual_scaling, str) else f"for depth {model.residual_scaling:g}"
+
+
+def _backprop(model: Model) -> str:
+    if not without_gradient(model):
+        return "whole"
+    passes = {gradient_passes(model, group.passes) for group in pass_groups(model)}
+    return f"through the last {' or '.join(map(str, sorted(passes)))} passes"
 
 
 def _tokenizer(data: Data) -> str:

@@ -3,12 +3,12 @@
 Products are counted by kind, because a machine's pace differs between them: those of layers, of the head, of attention, of the gated
 delta rule, of Muon. Beside them numbers that are read and written by element, the states of optimizers, and calls: what an operation
 costs however small it is, which is most of a desk study. Forward and backward together are three times the forward pass, and four where
-activations are computed again (checkpointing).
+activations are computed again (checkpointing); a pass without gradient is a forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ostinato.ledger.inventory import ParameterRow, inventory, used_by
 from ostinato.ledger.memory import DELTA_CHUNK, micro_batch_tokens
@@ -24,6 +24,7 @@ from ostinato.study.derive import (
     recipe_steps,
 )
 from ostinato.study.records import Arm, Model
+from ostinato.study.truncation import without_gradient
 
 FORWARD = ("calls", "products", "elements", "attention", "blocks", "masked", "scores", "delta", "chunks", "head", "logits")
 STEP = (*FORWARD, "steps", "weights", "adamw", "tensors", "muon", "muon_products")
@@ -51,13 +52,16 @@ def step_work(arm: Arm, vocab: int, rows_at_once: int | None = None) -> Work:
     steps = recipe_steps(recipe)
     at_once = min(rows_at_once or micro_batch_tokens(recipe) // recipe.context, steps.rows)
     rows = inventory(model, vocab, recipe.context)
-    walk, ends = _walk(model, rows, recipe.context, arm.data.document_mask), _ends(model, vocab, 1.0)
+    cut = without_gradient(model)
+    learnt = {application.index for application in arm_applications(model)} - cut
+    walk, forward = (_walk(model, rows, recipe.context, arm.data.document_mask, part) for part in (learnt, cut))
+    ends = _ends(model, vocab, 1.0)
     again = 4 / 3 if recipe.activation_checkpointing else 1.0
     parts = -(-steps.rows // at_once)
     found = dict.fromkeys(STEP, 0.0)
     for name in FORWARD:
         times = parts if name in PASSES else steps.tokens_per_step
-        found[name] = 3 * times * (again * walk[name] + ends[name])
+        found[name] = times * (forward[name] + 3 * (again * walk[name] + ends[name]))
     used = sum(row.size for tensors in used_by(model, rows, arm_applications(model)) for row in tensors)
     found |= {"steps": 1.0, "weights": float(parts * (used + 2 * vocab * model.d_model))}
     groups = optimizer_groups(recipe, model)
@@ -87,11 +91,13 @@ def _polar(shape: Sequence[int]) -> float:
     return 4.0 * short * short * long + 2.0 * short**3
 
 
-def _walk(model: Model, rows: list[ParameterRow], context: int, documents: bool) -> Work:
-    """Of all applications forward: a token's, but for calls and chunks, which are a forward pass's."""
+def _walk(model: Model, rows: list[ParameterRow], context: int, documents: bool, within: Collection[int] | None = None) -> Work:
+    """Of the applications with these indices (None: of all) forward: a token's, but for calls and chunks, which are a forward pass's."""
     found = dict.fromkeys(FORWARD, 0.0)
     applications = arm_applications(model)
     for application, used in zip(applications, used_by(model, rows, applications), strict=True):
+        if within is not None and application.index not in within:
+            continue
         matrices = [row for row in used if row.role in ("matrix", "gate")]
         found["products"] += sum(2 * row.size for row in matrices)
         found["elements"] += sum(sum(row.shape) for row in matrices) + (3 * model.d_model if model.application_scalars else 0)

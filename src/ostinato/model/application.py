@@ -30,7 +30,7 @@ class Parts:
     """The modules of one application, None where a part does not run, and what it does beside them.
 
     layer: norms, value gate, injection.  attn, mlp: of the layer or of the one that it is tied to.  values: the table of value embeddings.
-    pass_norm: at the end of a pass.  adds, injects: x0, or e through a matrix.  from_noise: its stream is noise, without gradient.
+    pass_norm: at the end of a pass.  adds, injects: x0, or e through a matrix.
     """
 
     layer: nn.Module
@@ -41,13 +41,12 @@ class Parts:
     window: int | None
     adds: bool
     injects: bool
-    from_noise: bool
 
     @property
     def kind(self) -> Hashable:
         """Equal for applications of one decoder that differ in their tensors only."""
         modules = (self.attn, self.mlp, self.values, self.pass_norm)
-        return (*map(type, modules), self.window if self.attn else None, self.adds, self.injects, self.from_noise)
+        return (*map(type, modules), self.window if self.attn else None, self.adds, self.injects)
 
 
 @dataclass(frozen=True)

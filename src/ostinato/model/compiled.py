@@ -1,8 +1,9 @@
 """Compiled code, one graph per kind of application and, on a GPU, one for the head; the loop over applications stays in Python.
 
 A graph takes parameters, scalars, masks and angles as inputs: whatever number of layers and passes are of one kind, it is compiled once,
-and the compiler's time does not grow with depth (torch calls it regional compilation). It is bound to the shapes of its tensors; other
-ones, as those of a smaller last micro-batch, are compiled as well, and so are other numbers of threads. Each of these has a code object of
+and the compiler's time does not grow with depth (torch calls it regional compilation). It is bound to the shapes of its tensors and to
+which of them have a gradient; other ones, as those of a smaller last micro-batch or of a pass without gradient, are compiled as well, and
+so are other numbers of threads. Each of these has a code object of
 its own, because torch keeps what it compiled by code object, tries all of that in turn at every call, and gives up at eight. One thread
 compiles at a time; the others find what it made.
 
@@ -54,7 +55,8 @@ class Compiled:
         return partial(self._call, function, kind, whole)
 
     def _call(self, function: Callable, kind: Hashable, whole: bool, *given: Any) -> Any:
-        key = function, kind, torch.get_num_threads(), tuple(part.shape for part in given if isinstance(part, Tensor))
+        tensors = tuple((part.shape, part.requires_grad) for part in given if isinstance(part, Tensor))
+        key = function, kind, torch.get_num_threads(), torch.is_grad_enabled(), tensors
         if made := self.functions.get(key):
             return made(*given)
         with ALONE:

@@ -7,7 +7,8 @@ Shapes, as suffixes of names:
     x = x0 = embedding[tokens] (+ bigram row) (+ position row) (normed)
     for every application:
         e = x; x = noise                     where a repeated group begins: e, if it injects linearly; h0, if that is noise
-        x = application(x, x0, e)            application.py: injection, scalars, attention, MLP, pass norm
+        x = application(x, x0, e)            application.py: injection, scalars, attention, MLP, pass norm;
+                                             without gradient in the first passes, if backpropagation is truncated (study/truncation.py)
     logits = softcap(head(norm x))
 
 attn: o(σ(gate x) · attention), if the model gates attention (attention.py). Repeated groups: schedule/groups.py; their W and norm
@@ -61,6 +62,7 @@ from ostinato.study.derive import (
     tied_to,
 )
 from ostinato.study.records import Model
+from ostinato.study.truncation import without_gradient
 
 Watch = Callable[[Application | None, Tensor], None]
 """Sees the stream, [B, T, D], before the first application (None) and after each."""
@@ -137,11 +139,12 @@ class Decoder(nn.Module):
         self.compiled = Compiled() if compiled else None
 
     def arrange(self, applications: tuple[Application, ...], groups: tuple[RepeatedGroup, ...]) -> None:
-        """Walk along these applications.  groups: whose passes begin with a linear injection or end with a norm."""
+        """Walk along these applications.  groups: where something depends on the pass."""
         self.applications, linear = applications, self.model.inject == "linear"
         self.enters = {group.first: place for place, group in enumerate(groups)} if linear else {}
         self.begins = {index for group in groups for index in group.begins} if linear else set()
         self.ends = {index: str(group.layer) for group in groups for index in group.ends} if self.model.pass_norm else {}
+        self.without_gradient = without_gradient(self.model, groups)
         self.parts = tuple(self._parts(application) for application in applications)
 
     # ---- forward, in the order in which it happens
@@ -197,7 +200,10 @@ class Decoder(nn.Module):
             scale, slot = scales[application.index] if scales else None, cache and cache.slots.get(application.index)
             whole = not (fla and isinstance(own.attn, GatedDeltaNet))
             one = partial(self._compile(apply, own.kind, whole), own, side, scale, slot, e_BTD)
-            if checkpointing and own is not parts[-1]:  # the last would be computed again at once
+            if application.index in self.without_gradient:
+                with torch.no_grad():
+                    x_BTD = one(x_BTD.detach())  # as in later ones, so that all of them are one graph
+            elif checkpointing and own is not parts[-1]:  # the last would be computed again at once
                 x_BTD = checkpoint(one, x_BTD, use_reentrant=False, preserve_rng_state=False)
             else:
                 x_BTD = one(x_BTD)
@@ -237,7 +243,6 @@ class Decoder(nn.Module):
             self.layers[key], attn, mlp, values=self.value_tables[key] if attn is not None and key in self.value_tables else None,
             pass_norm=None if owner is None else self.layers[owner].pass_norm, window=self.windows[number],
             adds=application.enters_pass and self.model.inject == "add", injects=index in self.begins,
-            from_noise=self.draws and index in self.enters,
         )  # fmt: skip
 
     @property

@@ -11,8 +11,8 @@ import copy
 from ostinato.errors import OstinatoError
 from ostinato.model.decoder import Decoder
 from ostinato.schedule.passes import with_passes
-from ostinato.study.derive import arm_schedule
-from ostinato.study.passes import in_groups, trained_passes
+from ostinato.study.derive import arm_schedule, counts_passes
+from ostinato.study.passes import trained_passes
 
 
 def at_passes(decoder: Decoder, passes: int) -> Decoder:
@@ -23,5 +23,5 @@ def at_passes(decoder: Decoder, passes: int) -> Decoder:
         raise OstinatoError(f"{passes} passes of {model.schedule or 'a plain stack'}", "the number of passes is not free in this model",
                             "it is in a schedule with {r}, or with one repeated group, without application_scalars")  # fmt: skip
     other = copy.copy(decoder)
-    other.arrange(*with_passes(arm_schedule(model), trained, passes, in_groups(model)))
+    other.arrange(*with_passes(arm_schedule(model), trained, passes, counts_passes(model)))
     return other

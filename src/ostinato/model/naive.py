@@ -30,11 +30,16 @@ def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], c
     for application in arm_applications(model):
         group = next((n for n, (first, length, passes) in enumerate(groups) if first <= application.index < first + length * passes), None)
         at, length, head = (None, 0, 0) if group is None else (application.index - groups[group][0], groups[group][1], groups[group][0])
+        if model.inject == "linear" and at == 0:
+            entered = stream
+            if model.h0 == "noise":
+                stream = [_noise(model, x, key or _sha("h0|fixed"), group, t) for t, x in enumerate(stream)]
+        if model.backprop is not None and at is not None and at % length == 0:
+            passes = groups[group][2]
+            through = (passes + 1) // 2 if model.backprop == "half" else model.backprop
+            if at == length * (passes - through):  # what earlier passes have made is a constant from here on
+                stream = [x.detach() for x in stream] if at else stream
         if model.inject == "linear" and at is not None and at % length == 0:
-            if at == 0:
-                entered = stream
-                if model.h0 == "noise":
-                    stream = [_noise(model, x, key or _sha("h0|fixed"), group, t) for t, x in enumerate(stream)]
             weight = weights[f"layers.{application.layer}.inject.weight"]
             stream = [weight @ torch.cat([e, x]) for e, x in zip(entered, stream, strict=True)]
         own, place = f"layers.{application.layer}", application.index

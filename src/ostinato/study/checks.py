@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ostinato.errors import OstinatoError
-from ostinato.study import derive
+from ostinato.study import derive, truncation
 from ostinato.study.fingerprint import fingerprint, run_identity
 from ostinato.study.points import clauses
 from ostinato.study.predictions import Looked
@@ -79,7 +79,11 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
     refused = list(locate.attempt(lambda: derive.arm_applications(model), "schedule", "passes", "layers"))
     yield from refused
     if not refused:
-        yield from locate.attempt(lambda: derive.pass_groups(model), *(("inject",) if model.inject == "linear" else ()), "pass_norm")
+        linear = ("inject",) if model.inject == "linear" else ()
+        unclear = list(locate.attempt(lambda: derive.pass_groups(model), *linear, "pass_norm", "backprop"))
+        yield from unclear
+        if not unclear:
+            yield from locate.attempt(lambda: truncation.check(model), "backprop")
     yield from locate.attempt(lambda: derive.tied_to(model), "tie")
     yield from locate.attempt(
         lambda: [derive.layer_window(model, layer, 1) for layer in range(1, len(model.layers) + 1)], "windows.pattern", "windows", "family"

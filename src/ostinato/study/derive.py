@@ -124,11 +124,16 @@ def arm_applications(model: Model) -> tuple[Application, ...]:
 
 
 def pass_groups(model: Model) -> tuple[RepeatedGroup, ...]:
-    """The repeated groups whose passes begin with a linear injection or end with a norm; none when the model has neither.
+    """The repeated groups where something depends on the pass: a linear injection, a norm at its end, a gradient; none without any.
 
     Raises ScheduleError when it has one of them and a pass of its schedule could begin at more than one place.
     """
-    return repeated_groups(arm_applications(model)) if model.inject == "linear" or model.pass_norm else ()
+    return repeated_groups(arm_applications(model)) if counts_passes(model) else ()
+
+
+def counts_passes(model: Model) -> bool:
+    """Does something happen where a pass of a repeated group begins or ends?"""
+    return model.inject == "linear" or model.pass_norm or model.backprop is not None
 
 
 def draws_h0(model: Model) -> bool:

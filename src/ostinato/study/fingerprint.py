@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from ostinato.schedule import effective_depth
 from ostinato.study.derive import arm_applications, head_dim, kv_heads, model_hidden, tied_to
 from ostinato.study.records import Arm, Model
+from ostinato.study.truncation import without_gradient
 
 RULES = 1
 """Raised when a change to the code changes the numbers of a run, so that stored runs of before are not taken for new ones."""
@@ -19,7 +20,7 @@ RULES = 1
 MEMORY_ONLY = {"micro_batch", "activation_checkpointing"}
 """Keys of the recipe that change memory and time, never results."""
 
-LATER = ("attn_gate", "h0", "pass_norm")
+LATER = ("attn_gate", "h0", "pass_norm", "backprop")
 """Keys of the model that came after runs were stored: at their defaults they are no part of an identity, so that those runs keep theirs."""
 
 
@@ -45,9 +46,11 @@ def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     """All that a run's numbers follow from, in one form: the arm's name, note and evaluation are no part of it.
 
     Ways of writing the same model agree: no schedule and `1..8`; ratio 4 and the same hidden; a tie in one range or in two; residual
-    scaling by the effective depth and by the same number. `again` keeps the runs of one model and recipe apart.
+    scaling by the effective depth and by the same number; `backprop: half` of four passes and 2. `again` keeps the runs of one model
+    and recipe apart.
     """
     model = arm.model.model_dump(mode="json", exclude={"schedule", "passes", "mlp", "heads", "kv_heads", "head_dim", "tie"})
+    model["backprop"] = sorted(without_gradient(arm.model)) or None
     for key in LATER:
         if model[key] == Model.model_fields[key].default:
             del model[key]

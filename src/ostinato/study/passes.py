@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ostinato.schedule.passes import free_passes
-from ostinato.study.derive import arm_schedule
+from ostinato.study.derive import arm_schedule, counts_passes
 from ostinato.study.records import Model
 
 
@@ -15,9 +15,4 @@ def trained_passes(model: Model) -> int | None:
     if model.application_scalars:
         return None
     passes = free_passes(arm_schedule(model), model.passes)
-    return None if passes == 1 and in_groups(model) else passes
-
-
-def in_groups(model: Model) -> bool:
-    """Does something happen where a pass of a repeated group begins or ends?"""
-    return model.inject == "linear" or model.pass_norm
+    return None if passes == 1 and counts_passes(model) else passes

@@ -160,6 +160,9 @@ class Model(Record):
         "input", description="with inject linear, h before the first pass: e, or noise (drawn anew every step, fixed when measuring)"
     )
     pass_norm: Switch = Field(False, description="an RMS norm of the stream at the end of every pass of a repeated group")
+    backprop: Literal["half"] | Annotated[Count, Field(ge=1)] | None = Field(
+        None, description="truncated backpropagation: train through the last so many passes of a repeated group only, or half of them"
+    )
     tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
     residual_scaling: Literal["none", "unique", "effective"] | Annotated[Real, Field(gt=0)] = Field(
         "none", description="scale output projections at the start by 1/sqrt(2 depth): of unique or applied layers, or of a depth given"
@@ -293,6 +296,21 @@ class Arm(Record):
     against: str | None = Field(None, description="the arm that this one is compared with; default: the study's reference")
     again: str | None = Field(None, description="a word that gives the arm runs of its own beside those of the same model and recipe: the "
                               "same seeds again, with other threads, micro_batch or checkpointing")  # fmt: skip
+
+
+Positive = Annotated[Count, Field(ge=1)]
+Widths = dict[Annotated[str, "budget"], tuple[Positive, ...]]
+
+
+class Grid(Record):
+    """Arms by width, number of passes and budget, spelled together (study/grid.py)."""
+
+    prelude: Count = Field(0, ge=0, description="layers before the repeated group")
+    core: Count = Field(ge=1, description="applied layers of the repeated group: core/r layers, r times")
+    coda: Count = Field(0, ge=0, description="layers after it")
+    r: tuple[Positive, ...] = Field(description="numbers of passes, each a divisor of core")
+    flops: Widths = Field({}, description="the widths trained with each budget of training FLOPs (attention over the whole context)")
+    tokens: Widths = Field({}, description="the widths trained with each budget of training tokens")
 
 
 OTHERWISE = "otherwise"

@@ -95,9 +95,9 @@ def backward(decoder: Decoder, batch: MicroBatch, seed: int = 1, name: str = "gr
                                  watch=lambda application, x_BTD: streams.append(x_BTD))  # fmt: skip
         counted = batch.counted
         wanted = [*(leaf for _, _, leaf in own), *(scalar for _, scalar in scalars), *streams]
-        found = torch.autograd.grad(nats_BT.sum() / counted, wanted, retain_graph=True, allow_unused=True)
+        found = _gradients(nats_BT.sum() / counted, wanted, None)
         v_BTD = torch.from_numpy(unit_noise(seed, name, streams[-1].shape)).to(streams[-1])
-        back = _norms(torch.autograd.grad(streams[-1], streams, v_BTD, allow_unused=True))
+        back = _norms(_gradients(streams[-1], streams, v_BTD))
     finally:
         decoder.compiled = compiled
     gradients: dict[str, dict[int, Tensor]] = {}
@@ -108,6 +108,12 @@ def backward(decoder: Decoder, batch: MicroBatch, seed: int = 1, name: str = "gr
         gradients |= {f"{scalar}[{index}]": {index: gradient} for index, gradient in enumerate(gradient_A)}
     loss = [norm * math.sqrt(counted) for norm in _norms(found[-len(streams) :])]
     return Backward(gradients, loss, [norm / back[-1] for norm in back])
+
+
+def _gradients(of: Tensor, wanted: Sequence[Tensor], v: Tensor | None) -> list[Tensor | None]:
+    """None for what nothing depends on, and for the stream of a pass without gradient."""
+    found = iter(torch.autograd.grad(of, [one for one in wanted if one.requires_grad], v, retain_graph=True, allow_unused=True))
+    return [next(found) if one.requires_grad else None for one in wanted]
 
 
 def _norms(tensors: Sequence[Tensor | None]) -> list[float]:
