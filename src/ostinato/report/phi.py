@@ -153,14 +153,16 @@ def models_table(known: Worth) -> Table:
 def treatments_table(found: Findings) -> Table:
     """One row a treatment."""
     columns = (Column("treatment", number=False), Column("phi"), Column("more than base"), Column("95%"),
-               Column("change in loss", "at equal N, r and D, nats; below 0 is better"),
-               Column("95%", spare=1), Column("verdict", number=False))  # fmt: skip
+               Column("loss at equal N, r, D", "less the base's, nats; below 0 is better"),
+               Column("95%", spare=1), Column("loss at equal budget", "less the base's, nats", spare=1),
+               Column("verdict", number=False))  # fmt: skip
     rows, said = [], []
     for one in found.treatments:
         tone = "better" if one.verdict == CAPACITY else "" if one.verdict == TRAINING else "muted"
         rows.append(Row((Cell(one.name, one.name), _plain(one.phi), Cell(numbers.signed(one.more, 3), one.more),
                          Cell(numbers.interval(*one.more_interval, 2)), Cell(numbers.signed(one.change), one.change),
-                         Cell(numbers.interval(*one.change_interval, 3)), Cell(one.verdict, None, one.why, tone))))  # fmt: skip
+                         Cell(numbers.interval(*one.change_interval, 3)), Cell(numbers.signed(one.at_budget), one.at_budget),
+                         Cell(one.verdict, None, one.why, tone))))  # fmt: skip
         beside = f"{one.paired} runs beside the base's" if one.paired else "beside the base's law"
         said.append(f"{one.name}: {one.why} ({beside}"
                     + (f"; {', '.join(one.stated)} are the base's" if one.stated else "")

@@ -2,8 +2,9 @@
 
 Both laws are fitted to each draw of the cells that they share, so that what a cell has in common leaves the difference. Where a treatment
 has too few runs for a law of its own, E, alpha and beta are those of the base, which is said. The change in loss is at equal (N_once,
-N_rec, r, D): run beside run where the base has one within 2% in each, else run beside the base's law. Runs of r = 1 in which the
-treatment is nothing (no pass to truncate) are the base's own, and stand in both.
+N_rec, r, D): run beside run where the base has one within 2% in each, else run beside the base's law. Where the table has budgets it is
+also taken at equal (N_once, N_rec, r, budget): what makes a token cheaper is paid out in tokens, and lowers the loss there alone. Runs of
+r = 1 in which the treatment is nothing (no pass to truncate) are the base's own, and stand in both.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from ostinato.scaling.table import RunTable
 
 NEAR = 0.02
 WIDEST = 1.0
+Span = tuple[float, float]
 CAPACITY, TRAINING, NEITHER = "capacity gain", "training-side gain", "neither"
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """phi and what it is more than the base's; change: loss at equal (N, r, D) less the base's, nats (below 0: better).
+    """phi, and what it is more than the base's; change: loss less the base's at equal (N, r, D), nats (below 0 is better).
 
-    paired: how many runs had one of the base beside them; 0: against its law.  stated: what its fit took from the base.
-    borrowed: runs of r = 1 that are the base's.  verdict: capacity gain, training-side gain, or neither.
+    at_budget: the same at equal (N, r, budget), None without budgets.  paired: how many runs had one of the base beside them for
+    `change`; 0: it is against the base's law.  stated: what its fit took from the base.  borrowed: runs of r = 1 that are the base's.
+    verdict: capacity gain, training-side gain, or neither.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Treatment:
     more_interval: tuple[float, float]
     change: float
     change_interval: tuple[float, float]
+    at_budget: float | None
+    at_budget_interval: tuple[float, float] | None
     paired: int
     borrowed: int
     stated: tuple[str, ...]
@@ -69,19 +74,22 @@ def compare_treatment(base: RunTable, base_fit: Fit, table: RunTable, seed: int 
     more = percentiles(own - theirs[:, PHI])
     change, changes, paired = _change(table, base, base_fit, theirs, seed)
     span = profile(fit)
-    verdict, why = judge(fit.phi - base_fit.phi, more, change, percentiles(changes))
+    at_budget = _at_budget(table, base, seed)
+    verdict, why = judge(more, percentiles(changes), at_budget[1] if at_budget else None)
     return Treatment(name, beside, len(table), fit.phi, (span.low, span.high), fit.phi - base_fit.phi, more, change, percentiles(changes),
-                     paired, borrowed, stated, verdict, why)  # fmt: skip
+                     *(at_budget or (None, None)), paired, borrowed, stated, verdict, why)  # fmt: skip
 
 
-def judge(more: float, more_interval: tuple[float, float], change: float, change_interval: tuple[float, float]) -> tuple[str, str]:
-    """The verdict and why: phi up is a capacity gain; a lower loss without it is a gain of training; else neither."""
-    up, down = more_interval[0] > 0, more_interval[1] < 0
-    better, worse = change_interval[1] < 0, change_interval[0] > 0
-    phi = "phi is higher" if up else "phi is lower" if down else "phi is not told apart"
-    loss = "loss is lower" if better else "loss is higher" if worse else "loss is not told apart"
-    verdict = CAPACITY if up else TRAINING if better else NEITHER
-    return verdict, f"{phi}, and at equal N, r and D {loss}"
+def judge(more: Span, change: Span, at_budget: Span | None) -> tuple[str, str]:
+    """The verdict and why, by intervals: phi up is a capacity gain; a lower loss without it is a gain of training; else neither."""
+    better = change[1] < 0 or (at_budget is not None and at_budget[1] < 0)
+    verdict = CAPACITY if more[0] > 0 else TRAINING if better else NEITHER
+    said = f"phi is {_told(more)}, and loss {_told(change)} at equal N, r and D"
+    return verdict, said + (f", {_told(at_budget)} at equal budget" if at_budget is not None else "")
+
+
+def _told(span: Span) -> str:
+    return "higher" if span[0] > 0 else "lower" if span[1] < 0 else "not told apart"
 
 
 def with_plain(table: RunTable, base: RunTable) -> tuple[RunTable, int]:
@@ -124,7 +132,7 @@ def _draws(table: RunTable, base: RunTable, seed: int) -> tuple[np.ndarray, np.n
 def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: int) -> tuple[float, np.ndarray, int]:
     """Loss less the base's at equal (N, r, D), over the runs that loop: the mean, over resamples of cells, and the number of pairs."""
     looped = table.some(table.r > 1)
-    beside = [_beside(looped, at, base) for at in range(len(looped))]
+    beside = [_beside(looped, at, base, ("N_once", "N_rec", "D")) for at in range(len(looped))]
     pairs = np.array([at for at, other in enumerate(beside) if other is not None], dtype=int)
     if 2 * len(pairs) >= len(looped):
         chosen = looped.some(pairs)
@@ -141,10 +149,25 @@ def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: i
     return float(differences.mean()), (said * weights).sum(-1) / weights.sum(-1), len(pairs)
 
 
-def _beside(table: RunTable, at: int, base: RunTable) -> float | None:
-    """The mean loss of the base's runs that are equal to row `at`, of the same seed where there is one."""
+def _at_budget(table: RunTable, base: RunTable, seed: int) -> tuple[float, Span] | None:
+    """The same at equal budget, over the runs that have one of the base beside them; None where fewer than two have."""
+    looped = table.some(table.r > 1)
+    beside = [_beside(looped, at, base, ("N_once", "N_rec")) if looped.budget[at] else None for at in range(len(looped))]
+    pairs = np.array([at for at, other in enumerate(beside) if other is not None], dtype=int)
+    if len(pairs) < 2:
+        return None
+    chosen = looped.some(pairs)
+    differences, of = chosen.loss - np.array([beside[at] for at in pairs]), cells(chosen)
+    weights = of.draws(RESAMPLES, seed + 1)[:, of.of_row]
+    return float(differences.mean()), percentiles((differences * weights).sum(-1) / weights.sum(-1))
+
+
+def _beside(table: RunTable, at: int, base: RunTable, near: tuple[str, ...]) -> float | None:
+    """The mean loss of the base's runs like row `at`: near it in these, of its budget where D is not among them, of its seed if any is."""
     same = np.isclose(base.r, table.r[at])
-    for name in ("N_once", "N_rec", "D"):
+    if "D" not in near:
+        same &= np.array(base.budget) == table.budget[at]
+    for name in near:
         same &= np.isclose(getattr(base, name), getattr(table, name)[at], rtol=NEAR)
     seeded = same & (np.array(base.seed) == table.seed[at])
     same = seeded if seeded.any() else same
