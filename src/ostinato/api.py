@@ -223,10 +223,14 @@ def new(path: Path | str, force: bool = False) -> Path:
 
 
 def keys(search: str = "") -> list[dict[str, str]]:
-    """Every key of a study file whose name or help contains `search`: key, values, default, help. Raises StudyError when none does."""
-    from ostinato.study.reference import keys as every_key
+    """Every key of a study file, and measure of a prediction, whose name or help contains `search`: key, values, default, help.
 
-    found = [row for row in every_key() if search.lower() in f"{row['key']} {row['help']}".lower()]
+    Raises StudyError when none does.
+    """
+    from ostinato.study.reference import keys as every_key
+    from ostinato.study.reference import measures
+
+    found = [row for row in [*every_key(), *measures()] if search.lower() in f"{row['key']} {row['help']}".lower()]
     if not found:
         raise StudyError(f"no key is about {search!r}", "keys are searched by name and help", "ostinato keys   lists all of them")
     return found
