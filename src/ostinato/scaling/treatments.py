@@ -1,6 +1,6 @@
 """Two treatments of the same grid: is the loop worth more (phi up), or is the loss lower for another reason?
 
-Both laws are fitted to each draw of the cells that they share, so that what a cell has in common leaves the difference. Where a treatment
+Both laws are fitted to each draw of cells, the same for both, so that what a cell has in common leaves the difference. Where a treatment
 has too few runs for a law of its own, E, alpha and beta are those of the base, which is said. The change in loss is at equal (N_once,
 N_rec, r, D): run beside run where the base has one within 2% in each, else run beside the base's law. Where the table has budgets it is
 also taken at equal (N_once, N_rec, r, budget): what makes a token cheaper is paid out in tokens, and lowers the loss there alone. Runs of
@@ -16,7 +16,7 @@ import numpy as np
 from ostinato.errors import FitError
 from ostinato.scaling.cells import Cells, cells
 from ostinato.scaling.fit import Fit, fit_law
-from ostinato.scaling.intervals import RESAMPLES, percentiles, profile, resampled
+from ostinato.scaling.intervals import RESAMPLES, around, profile, resampled
 from ostinato.scaling.law import PHI, Rows, log_loss
 from ostinato.scaling.table import RunTable
 
@@ -71,12 +71,13 @@ def compare_treatment(base: RunTable, base_fit: Fit, table: RunTable, seed: int 
     draws = _draws(mine, base, seed)
     own = resampled(fit, draws[0])[:, PHI]
     theirs = resampled(base_fit, draws[1])
-    more = percentiles(own - theirs[:, PHI])
-    change, changes, paired = _change(table, base, base_fit, theirs, seed)
+    shared = len({*cells(mine).names, *cells(base).names})
+    more = around(fit.phi - base_fit.phi, own - theirs[:, PHI], shared)
+    change, reach, paired = _change(table, base, base_fit, theirs, seed)
     span = profile(fit)
     at_budget = _at_budget(table, base, seed)
-    verdict, why = judge(more, percentiles(changes), at_budget[1] if at_budget else None)
-    return Treatment(name, beside, len(table), fit.phi, (span.low, span.high), fit.phi - base_fit.phi, more, change, percentiles(changes),
+    verdict, why = judge(more, reach, at_budget[1] if at_budget else None)
+    return Treatment(name, beside, len(table), fit.phi, (span.low, span.high), fit.phi - base_fit.phi, more, change, reach,
                      *(at_budget or (None, None)), paired, borrowed, stated, verdict, why)  # fmt: skip
 
 
@@ -129,8 +130,8 @@ def _draws(table: RunTable, base: RunTable, seed: int) -> tuple[np.ndarray, np.n
     return tuple(together[:, [place[one.names[cell]] for cell in one.of_row]] for one in (mine, theirs))
 
 
-def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: int) -> tuple[float, np.ndarray, int]:
-    """Loss less the base's at equal (N, r, D), over the runs that loop: the mean, over resamples of cells, and the number of pairs."""
+def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: int) -> tuple[float, Span, int]:
+    """Loss less the base's at equal (N, r, D), over the runs that loop: the mean, its interval, and the number of pairs."""
     looped = table.some(table.r > 1)
     beside = [_beside(looped, at, base, ("N_once", "N_rec", "D")) for at in range(len(looped))]
     pairs = np.array([at for at, other in enumerate(beside) if other is not None], dtype=int)
@@ -146,7 +147,8 @@ def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: i
         said = chosen.loss - np.exp(log_loss(laws, rows))
     of = cells(chosen)
     weights = of.draws(RESAMPLES, seed + 1)[:, of.of_row]
-    return float(differences.mean()), (said * weights).sum(-1) / weights.sum(-1), len(pairs)
+    mean = float(differences.mean())
+    return mean, around(mean, (said * weights).sum(-1) / weights.sum(-1), len(of)), len(pairs)
 
 
 def _at_budget(table: RunTable, base: RunTable, seed: int) -> tuple[float, Span] | None:
@@ -159,7 +161,8 @@ def _at_budget(table: RunTable, base: RunTable, seed: int) -> tuple[float, Span]
     chosen = looped.some(pairs)
     differences, of = chosen.loss - np.array([beside[at] for at in pairs]), cells(chosen)
     weights = of.draws(RESAMPLES, seed + 1)[:, of.of_row]
-    return float(differences.mean()), percentiles((differences * weights).sum(-1) / weights.sum(-1))
+    mean = float(differences.mean())
+    return mean, around(mean, (differences * weights).sum(-1) / weights.sum(-1), len(of))
 
 
 def _beside(table: RunTable, at: int, base: RunTable, near: tuple[str, ...]) -> float | None:
