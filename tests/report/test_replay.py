@@ -19,9 +19,10 @@ def html():
 
 
 def test_verdicts_lead_and_open_to_their_texts_and_numbers(html):
-    summaries = re.findall(r"<summary>(.*?)</summary>", html)
-    assert len(summaries) == 11 and summaries[0].startswith("✕ KILLED E3 (KILL), within noise") and "as it was given" in summaries[-1]
-    assert html.index("Verdicts</h2>") < html.index("Quantities</h2>") < html.index("The published table</h2>")
+    summaries = [re.sub(r"\s+|<[^>]+>", " ", one) for one in re.findall(r"<summary>(.*?)</summary>", html, re.DOTALL)]
+    assert len(summaries) == 12 and "as it was given" in summaries[-1] and "How verdicts" in summaries[-2]
+    assert re.search("killed +E3 .* KILL +killed +within noise +0.4286 +against 0.5000, holds by 0.0714", re.sub(r" +", " ", summaries[0]))
+    assert html.index("Verdicts</h2>") < html.index("<caption>Quantities") < html.index("The published table</h2>")
     assert "gain(loop2_attn, class=bigram_repeat) / gain(loop2, class=bigram_repeat) &lt; 0.5" in html
     assert "2.8011 here" in html and "Contingent arm in-place control" in html and "Transcribed after the fact" in html
 

@@ -18,9 +18,22 @@ def environment() -> jinja2.Environment:
     """Autoescaping is on for every template; a name that is not given is an error."""
     import jinja2  # a plan in a terminal needs no templates
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    made.filters["marked"] = marked
+    return made
+
+
+def marked(text: str) -> Markup:
+    """Escaped, and what stands between backticks as code; a backtick without its other is one."""
+    from markupsafe import Markup, escape
+
+    *pairs, last = text.split("`")
+    if len(pairs) % 2:
+        last = f"{pairs.pop()}`{last}"
+    return Markup("").join([Markup("<code>%s</code>") % part if place % 2 else escape(part) for place, part in enumerate(pairs)]
+                           + [escape(last)])  # fmt: skip
 
 
 def asset(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -16,10 +17,9 @@ from ostinato.files import write_atomic
 from ostinato.judge.published import PublishedTable
 from ostinato.judge.replay import judge_replay, measurements_of
 from ostinato.report import numbers
-from ostinato.report import verdict_words as words
-from ostinato.report.judgement import other_tables, verdict_tables
 from ostinato.report.page import asset, environment, table_html
 from ostinato.report.tables import Cell, Column, Row, Table
+from ostinato.report.verdicts import block
 from ostinato.study.replays import Replay
 
 
@@ -35,16 +35,11 @@ def write_replay(replay: Replay, source: str, reports: Path, out: Path | None = 
 def page(replay: Replay, source: str) -> str:
     """The page as text."""
     judgement, script = judge_replay(replay), asset("page.js")
-    told = [{"line": words.one_line(one), "conditions": one.conditions, "lines": list(words.lines(one))} for one in judgement.verdicts]
+    given = {(None, one.name): one for one in replay.predictions}
     return environment().get_template("replay.html.j2").render(
         replay=replay,
         version=ostinato.__version__,
-        tally=words.tally(judgement.verdicts) or "The replay makes no prediction.",
-        registered=words.registered_words(judgement),
-        verdicts=[table_html(table) for table in verdict_tables(judgement)],
-        told=told,
-        contingent=[words.contingent_words(one) for one in judgement.contingent],
-        quantities=[table_html(table) for table in other_tables(judgement)],
+        block=block(replace(judgement, notes=()), given, {}, source, None),
         notes=judgement.notes,
         published=table_html(published_table(measurements_of(replay).table)),
         command=f"ostinato judge {source}",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ostinato.analysis import ArmResult, Interval, OverSeeds
+from ostinato.claims import Measure, measures, parse_condition
+from ostinato.judge.verdicts import WITHIN_NOISE, Judgement, Verdict
 from ostinato.report import numbers
 from ostinato.report.controls import Control
 from ostinato.report.results import STATE_WORDS, verdict
@@ -26,8 +28,8 @@ class Answer:
     cautions: tuple[str, ...]
 
 
-def answer(study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] = ()) -> Answer:
-    """What the results say so far."""
+def answer(study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] = (), judgement: Judgement | None = None) -> Answer:
+    """What the results say so far. judgement: the verdicts that stand above it, which its words are not to contradict."""
     compared = [result for result in results if not result.reference and result.seeds and result.seeds.mean is not None]
     by_name = {result.name: result for result in results}
 
@@ -42,7 +44,28 @@ def answer(study: Study, results: Sequence[ArmResult], pairs: Sequence[Control] 
     lead, rest = _lead(study, results, ranked, lines)
     details = _first(rest, "arms") + _first([_pair_sentence(pair) for pair in pairs], "pairs of equal cost")
     details += _crossing_sentences(compared)
-    return Answer(lead, tuple(details), tuple(_cautions(results, compared)))
+    return Answer(lead, tuple(details), (*_cautions(results, compared), *_beside_verdicts(compared, judgement)))
+
+
+def _beside_verdicts(compared: Sequence[ArmResult], judgement: Judgement | None) -> list[str]:
+    """Why an arm is better here, and a verdict on it within noise: a verdict asks more of the seeds."""
+    told = {result.name for result in compared if verdict(result.words) in ("better", "worse")}
+    unsure = [
+        one.name
+        for one in (judgement.verdicts if judgement else ())
+        if one.strength == WITHIN_NOISE and told & {term.arm for term in _measures(one)}
+    ]
+    if not unsure:
+        return []
+    return [f"Better and worse are said of each arm's own gain. Whether a verdict is clear is another question, of its border, and asks "
+            f"more of the seeds: within noise {'is' if len(unsure) == 1 else 'are'} {numbers.listed(unsure)}."]  # fmt: skip
+
+
+def _measures(one: Verdict) -> Iterator[Measure]:
+    """Of every comparison that was made for a verdict, but not of the outcomes that it asks for."""
+    for condition in one.conditions:
+        for clause in condition.clauses:
+            yield from measures(parse_condition(clause.text))
 
 
 def _first(sentences: list[str], what: str) -> list[str]:

@@ -36,6 +36,7 @@ from ostinato.report.sections import sections
 from ostinato.report.sentences import answer
 from ostinato.report.sweeps import sweep_tables
 from ostinato.report.units import only_base, unit_of
+from ostinato.report.verdicts import study_block
 from ostinato.schedule import draw_svg
 from ostinato.store import RunFolder, Store, study_hash
 from ostinato.store.studies import folder_name
@@ -49,7 +50,7 @@ MOST_APPLICATION_TABLES = 12
 def write_report(study: Study, store: Store, out: Path | None = None) -> Path:
     """Write the page of a study, finished or not, and return its path (default: reports/ in the store, named by study and hash).
 
-    Reads the store and nothing else. Held-out losses are not read. Raises StoreError when a stored file is torn.
+    Reads the store and nothing else; held-out losses only once `ostinato judge` was given. Raises StoreError when a stored file is torn.
     """
     name = "-".join([folder_name(study.name), *([folder_name(study.size)] if study.size else []), study_hash(study)[:8]]) + ".html"
     path = out or store.root / "reports" / name
@@ -69,12 +70,15 @@ def page(study: Study, store: Store) -> str:
     found = course.courses(study, folders)
     base = only_base(results)
     script = asset("page.js")
+    block, judgement = study_block(study, store, results, _source(study))
     return environment().get_template("page.html.j2").render(
         study=study,
         version=ostinato.__version__,
         hash=study_hash(study),
         others=[other.name for other in store.study_folder(study.name).versions() if version is None or other.name != version.name],
-        said=answer(study, results, pairs),
+        block=block,
+        judged=store.study_folder(study.name).judged(study),
+        said=answer(study, results, pairs, judgement),
         says=says(study, results, crossovers(results, store, folders)),
         base=base,
         over=base or "the arm that each is compared with",
@@ -202,7 +206,12 @@ def _texts(folders: Mapping[tuple[str, int], RunFolder]) -> list[str]:
 
 def _command(study: Study) -> str:
     """The command that makes the same runs again."""
+    return f"ostinato run {_source(study)}"
+
+
+def _source(study: Study) -> str:
+    """The study as the command line names it, with its size."""
     import shlex
 
     source = Path(study.path).name if study.path and not is_shipped(study) else study.name
-    return f"ostinato run {shlex.quote(source)}" + (f" --size {shlex.quote(study.size)}" if study.size else "")
+    return shlex.quote(source) + (f" --size {shlex.quote(study.size)}" if study.size else "")
