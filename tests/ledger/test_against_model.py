@@ -33,6 +33,8 @@ MODELS = {
     "norm of a pass without weight": dict(layers=2, pass_norm=True, inject="linear", schedule="(1..2)x2", norm={"weight": False}),
     "loop2 recurrent": dict(family="loop2", layers=4, windows={"pattern": "SSSL", "short": 9}, schedule="1 (2..3)x2 4", inject="linear",
                             h0="noise", pass_norm=True, attn_gate="channel"),
+    "two streams": dict(layers=2, streams=2),
+    "three streams": dict(layers=4, streams=3, inject="linear", schedule="1 (2..3)x3 4", pass_norm=True, norm={"weight": False}),
     "loop2": dict(family="loop2", layers=4, windows={"pattern": "SSSL", "short": 9}),
     "loop2 again": dict(family="loop2", layers=4, windows={"pattern": "SSSL", "short": 9}, schedule="1..4 1..4:attn 2:mlp"),
     "loop2 all": dict(family="loop2", layers=3, windows={"pattern": "L"}, value_embeddings="all", bigram_table=512, kv_heads=1),
@@ -127,6 +129,9 @@ def test_flops_against_torch(arm, backward):
             owner = tied_to(arm.model).get((application.layer, "attn"), application.layer)
             for name in (f"layers.{application.layer}.value_gate.weight", f"layers.{owner}.attn.gate.weight"):
                 gates += 2 * roles[name].size if name in roles and roles[name].role == "gate" else 0
+        for sublayer in ("attn", "mlp") if arm.model.streams > 1 else ():
+            if application.part in ("both", sublayer):
+                gates += arm.model.streams * 2 * roles[f"layers.{application.layer}.{sublayer}_streams.dynamic.weight"].size
         ours += application.flops_forward - mixing
     passes = 3 if backward else 1
     assert products == passes * ROWS * CONTEXT * (ours + gates) + ROWS * sums

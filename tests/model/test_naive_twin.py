@@ -70,6 +70,11 @@ SWITCHES = {
     "truncated": {"backprop": 1, "inject": "linear", "layers": 4, "schedule": "1 (2..3)x3 4", "pass_norm": True},
     "truncated to half, two groups": {"backprop": "half", "inject": "linear", "h0": "noise", "schedule": "1x3 2x2"},
     "truncated with x = h + e": {"backprop": 2, "inject": "add", "layers": 3, "schedule": "(1..2)x3 3", "application_scalars": True},
+    "two streams": {"streams": 2, "attn_gate": "head"},
+    "three streams of everything": {"streams": 3, "layers": "gqa gdn gqa", "schedule": "1 (2..3)x2:attn 3:mlp", "inject": "add",
+                                    "application_scalars": True, "embedding_norm": True, "norm": {"weight": False, "eps": 0.01}},
+    "streams in a looped core": {"streams": 2, "layers": 4, "schedule": "1 (2..3)x3 4", "inject": "linear", "pass_norm": True,
+                                 "h0": "noise", "backprop": "half", "tie": {"4:attn": "1:attn"}},
     "gated delta rule": {"layers": "2 x gdn"},
     "gated delta rule, narrow heads": {"layers": "2 x gdn", "heads": 3, "head_dim": 3, "norm": {"weight": False, "eps": 0.01}},
     "hybrid, super-blocks": {"layers": "gdn gqa gdn", "schedule": "(1..2)x2 3:attn 3", "qk_norm": "weight", "inject": "add"},
@@ -113,7 +118,7 @@ def test_document_masking(small_model, small_decoder, switch):
 
 @pytest.mark.parametrize("switch", ["twice", "partial passes", "loop2", "hybrid, super-blocks", "injection",
                                     "linear injection of a core", "loop2 recurrent",
-                                    "linear injection, two groups", "truncated"])
+                                    "linear injection, two groups", "truncated", "streams in a looped core"])
 def test_activation_checkpointing(small_model, small_decoder, switch):
     decoder = small_decoder(small_model(**SWITCHES[switch]))
     decoder.activation_checkpointing = True
@@ -151,6 +156,7 @@ def models(draw):
         "inject": draw(st.sampled_from(["none", "add", "linear"])),
         "h0": draw(st.sampled_from(["input", "noise"])),
         "pass_norm": draw(st.booleans()),
+        "streams": draw(st.sampled_from([1, 1, 2, 3])),
         "backprop": draw(st.sampled_from([None, None, 1, 2, "half"])),
     }
     try:

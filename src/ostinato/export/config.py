@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ostinato import __version__
+from ostinato.errors import OstinatoError
 from ostinato.ledger.inventory import CONVOLUTION_WIDTH
 from ostinato.model import Decoder
 from ostinato.study.derive import GATE_CHANNELS, arm_schedule, h0_std, has_value_table, head_dim, kv_heads, model_hidden, pass_groups
@@ -18,8 +19,11 @@ CLASSES = {"AutoConfig": "OstinatoConfig", "AutoModel": "OstinatoModel", "AutoMo
 
 
 def model_config(decoder: Decoder) -> dict[str, Any]:
-    """The content of config.json."""
+    """The content of config.json. Raises OstinatoError for a model with hyper-connections."""
     model, bos = decoder.model, decoder.bos
+    if model.streams > 1:
+        raise OstinatoError(f"streams {model.streams}: a model with hyper-connections", "exported models have one residual stream",
+                            "read it with ostinato.model.load_weights, or export an arm without streams")  # fmt: skip
     return {
         "model_type": "ostinato",
         "architectures": [CLASSES["AutoModelForCausalLM"]],

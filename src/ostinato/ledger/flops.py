@@ -9,7 +9,9 @@ trainer (the upstream trainer's own estimate; 239,078,400 for the same model): g
 
 Of the switches: a gate of attention is counted in both conventions when it has a number a channel (a matrix as large as q), as value gates
 are, by the trainer's alone, when it has one a head; the product W [e; h] of a linear injection is a matrix of the application that
-begins the pass, 2 · D · 2D operations forward at every pass. What a gate multiplies, a norm at the end of a pass and noise work by element.
+begins the pass, 2 · D · 2D operations forward at every pass, and that for each of N residual streams. Hyper-connections are counted like
+gates, by the trainer's convention alone, and of them the product norm(x) Wᵀ, 2 · N · D · (N + 2) operations a sublayer; how streams are
+mixed works by element, 2 · N · D · (N + 2) more. What a gate multiplies, a norm at the end of a pass and noise work by element.
 
 Both leave out look-ups (embeddings, positions, value and bigram tables), norms, scalars, softmax and all else that works by element,
 and know nothing of document masks. A head costs the same tied or untied. Activation checkpointing computes again but is not counted.
@@ -48,7 +50,7 @@ def trainer_keys(window: int, context: int) -> Fraction:
 
 
 PUBLISHED = (frozenset({"matrix"}), mean_keys)
-TRAINER = (frozenset({"matrix", "gate", "convolution"}), trainer_keys)
+TRAINER = (frozenset({"matrix", "gate", "convolution", "connection"}), trainer_keys)
 Convention = tuple[frozenset[str], Callable[[int, int], Fraction]]
 CONVENTIONS = {
     "published": "6 x (matrices of every application + unembedding) + 12 x heads x head_dim x mean causal keys",
@@ -59,12 +61,19 @@ CONVENTIONS = {
 def application_flops(model: Model, used: list[ParameterRow], application: Application, context: int, convention: Convention) -> Fraction:
     """Forward operations a token of one application.  used: the tensors it uses."""
     roles, keys = convention
-    total = Fraction(sum(2 * row.size for row in used if row.role in roles))
+    total = Fraction(sum(2 * row.size * uses(model, row) for row in used if row.role in roles))
     if not application.attn:
         return total
     if model.layers[application.layer - 1] == "gdn":
         return total + 2 * DELTA_PRODUCTS * model.heads * head_dim(model) ** 2
     return total + 4 * model.heads * head_dim(model) * keys(layer_window(model, application.layer, context), context)
+
+
+def uses(model: Model, row: ParameterRow) -> int:
+    """How many vectors a token and application a weight is multiplied with: the streams, of what meets each of them."""
+    if row.name.endswith((".inject.weight", "_streams.dynamic.weight")):
+        return model.streams
+    return 0 if row.role == "connection" else 1
 
 
 def head_flops(model: Model, vocab: int) -> int:

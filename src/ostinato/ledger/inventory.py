@@ -10,10 +10,13 @@ D = d_model, V = vocabulary, H = heads, K = key-value heads, E = head dimension,
     layers.i.attn   gqa: q k v o, q_norm and k_norm E, gate H,D (attn_gate head) or H*E,D (channel)
                     gdn: q k v g o, a and b H,D, A_log and dt_bias H, convolutions of width 4, o_norm E
     layers.i.mlp    swiglu: gate up down; relu2: up down
+    layers.i.attn_streams, mlp_streams                    hyper-connections of N > 1 streams: norm D (where norms have weights),
+                                                          dynamic N+2,D, static N,N+2, scale 2
     layers.i.pass_norm D                                  the norm at the end of a pass that begins with layer i
     final_norm D · residual_scale A, x0_scale A · head V,D (untied)
 
-A tied sublayer has no parameters: those of the layer it is taken from are the only ones. Norm, gate and value table stay the layer's own.
+A tied sublayer has no parameters: those of the layer it is taken from are the only ones. Norm, gate, value table and hyper-connections
+(role `connection`, optimised by AdamW) stay the layer's own, and are the same in every pass.
 A gate of attention belongs to the attention and is tied with it. One number a head is a `gate`, as value gates are; one a channel is as
 large as q and does the same work, and so is a `matrix`, counted and optimised as one. Injection is a `matrix`, too.
 The gated delta rule's layer is that of Yang et al. (arXiv 2412.06464), values as wide as keys.
@@ -122,11 +125,22 @@ def _layer(model: Model, layer: int, vocab: int, ties: dict[tuple[int, str], int
     for sublayer, tensors in (("attn", mixer), ("mlp", _mlp(model))):
         if model.norm.weight:
             yield ParameterRow(f"layers.{layer}.{sublayer}_norm.weight", (model.d_model,), "norm", layer, sublayer)
+        if model.streams > 1:
+            yield from _connections(model, layer, sublayer)
         if (layer, sublayer) not in ties:
             for name, shape, role in tensors:
                 yield ParameterRow(f"layers.{layer}.{sublayer}.{name}", shape, role, layer, sublayer)
     if begins and model.pass_norm and model.norm.weight:
         yield ParameterRow(f"layers.{layer}.pass_norm.weight", (model.d_model,), "norm", layer)
+
+
+def _connections(model: Model, layer: int, sublayer: str) -> Iterator[ParameterRow]:
+    name, streams = f"layers.{layer}.{sublayer}_streams", model.streams
+    if model.norm.weight:
+        yield ParameterRow(f"{name}.norm.weight", (model.d_model,), "norm", layer, sublayer)
+    yield ParameterRow(f"{name}.dynamic.weight", (streams + 2, model.d_model), "connection", layer, sublayer)
+    yield ParameterRow(f"{name}.static", (streams, streams + 2), "connection", layer, sublayer)
+    yield ParameterRow(f"{name}.scale", (2,), "connection", layer, sublayer)
 
 
 Tensor = tuple[str, tuple[int, ...], Role]

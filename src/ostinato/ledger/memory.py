@@ -73,8 +73,11 @@ def application_bytes(model: Model, application: Application, context: int, dtyp
 
     dtype: of products and what goes into them; the stream, its norms and rotations stay in float32.
     """
-    products, exact = 0, model.d_model if model.application_scalars else 0
+    streams = model.streams
+    products, exact = 0, streams * model.d_model if model.application_scalars else 0
     for sublayer in application.sublayers:
+        if streams > 1:  # x, its norm, what is written, tanh and M
+            exact += (2 * streams + 1) * model.d_model + streams * (3 * (streams + 2) + 1)
         products += model.d_model
         exact += model.d_model + 1
         if sublayer == "mlp":
@@ -84,9 +87,9 @@ def application_bytes(model: Model, application: Application, context: int, dtyp
             products, exact = products + kept[0], exact + kept[1]
     for group in pass_groups(model):
         if model.inject == "linear" and application.index in group.begins:
-            products += 2 * model.d_model  # [e; h]
+            products += streams * 2 * model.d_model  # [e; h]
         if model.pass_norm and application.index in group.ends:
-            exact += model.d_model + 1
+            exact += streams * (model.d_model + 1)
     return BYTES[dtype] * products + FLOAT32 * exact
 
 
@@ -176,7 +179,7 @@ def memory(
         "gradients": size,
         "optimizer": optimizer_bytes(rows, recipe, model),
         "activations": ends + sum(kept),
-        "activations_checkpointed": ends + tokens * FLOAT32 * model.d_model * (len(kept) - 1 + groups) + max(kept),
+        "activations_checkpointed": ends + tokens * FLOAT32 * model.streams * model.d_model * (len(kept) - 1 + groups) + max(kept),
     }
 
 

@@ -14,9 +14,10 @@ _SAID = (
     "model.family", "model.layers", "model.d_model", "model.heads", "model.kv_heads", "model.head_dim", "model.mlp.", "model.norm.weight",
     "model.positions", "model.rope_base", "model.qk_norm", "model.windows.", "model.value_embeddings", "model.bigram_table",
     "model.embedding_norm", "model.application_scalars", "model.softcap", "model.tie", "model.schedule", "model.passes", "model.inject",
-    "model.h0", "model.pass_norm", "model.backprop", "model.attn_gate", "model.residual_scaling", "model.init.", "recipe.tokens",
-    "recipe.batch", "recipe.context", "recipe.optimizer", "recipe.lr", "recipe.weight_decay", "recipe.betas", "recipe.groups",
-    "recipe.clip", "recipe.dtype", "data.corpus", "data.packing", "data.document_mask", "data.tokenizer.", "data.training_share",
+    "model.h0", "model.pass_norm", "model.backprop", "model.streams", "model.attn_gate", "model.residual_scaling", "model.init.",
+    "recipe.tokens", "recipe.batch", "recipe.context", "recipe.optimizer", "recipe.lr", "recipe.weight_decay", "recipe.betas",
+    "recipe.groups", "recipe.clip", "recipe.dtype", "data.corpus", "data.packing", "data.document_mask", "data.tokenizer.",
+    "data.training_share",
 )  # fmt: skip
 """Beginnings of the keys that `settings` speaks of, or that a cost follows from."""
 
@@ -128,7 +129,8 @@ def _block(model: Model) -> str:
     parts = [f"norms {'with' if model.norm.weight else 'without'} weights", f"QK norm {model.qk_norm}"]
     parts += [words for on, words in ((model.embedding_norm, "embedding norm"), (model.application_scalars, "application scalars"),
                                       (model.attn_gate != "none", f"attention gate a {model.attn_gate}"),
-                                      (model.pass_norm, "norm at the end of a pass")) if on]  # fmt: skip
+                                      (model.pass_norm, "norm at the end of a pass"),
+                                      (model.streams > 1, f"{model.streams} streams with hyper-connections")) if on]  # fmt: skip
     return ", ".join(parts + ([f"softcap {model.softcap:g}"] if model.softcap else []))
 
 

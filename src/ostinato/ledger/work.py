@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ostinato.ledger.flops import uses
 from ostinato.ledger.inventory import ParameterRow, inventory, used_by
 from ostinato.ledger.memory import DELTA_CHUNK, micro_batch_tokens
 from ostinato.schedule import Application
@@ -98,10 +99,13 @@ def _walk(model: Model, rows: list[ParameterRow], context: int, documents: bool,
     for application, used in zip(applications, used_by(model, rows, applications), strict=True):
         if within is not None and application.index not in within:
             continue
-        matrices = [row for row in used if row.role in ("matrix", "gate")]
-        found["products"] += sum(2 * row.size for row in matrices)
+        matrices = [row for row in used if row.role in ("matrix", "gate", "connection")]
+        found["products"] += sum(2 * row.size * uses(model, row) for row in matrices)
         found["elements"] += sum(sum(row.shape) for row in matrices) + (3 * model.d_model if model.application_scalars else 0)
         found["calls"] += 3 * model.application_scalars + (application.enters_pass and model.inject != "none")
+        if model.streams > 1:
+            found["calls"] += len(application.sublayers) * (12 + 3 * model.streams)
+            found["elements"] += len(application.sublayers) * model.streams * (2 * model.streams + 5) * model.d_model
         if application.mlp:
             found["calls"] += _CALLS["mlp"]
             found["elements"] += 4 * model.d_model + (3 if model.mlp.kind == "swiglu" else 2) * model_hidden(model)

@@ -78,9 +78,10 @@ class Ours:
 
     def hidden(self, tokens_BT: Tensor, documents_BT: Tensor | None = None, *, skip: frozenset[int] = frozenset(),
                watch: Watch | None = None) -> Tensor:  # fmt: skip
-        """As Subject has it. What moves the stream between applications (scalars, injection, a norm at the end of a pass) still acts."""
+        """As Subject has it; several streams are seen as their mean. What moves the stream between applications (scalars, injection, a norm
+        at the end of a pass) still acts."""
         parts = [replace(own, attn=None, mlp=None) if index in skip else own for index, own in enumerate(self.decoder.parts)]
-        seen = watch and (lambda application, x_BTD: watch(application and application.index, x_BTD))
+        seen = watch and (lambda application, x_BTD: watch(application and application.index, self.decoder.whole(x_BTD)))
         return self.decoder.hidden(tokens_BT, documents_BT=documents_BT, parts=parts if skip else None, watch=seen)
 
     def readout(self, x_BTD: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
     x = x + x0, or W [e; x]              where a later pass begins, or every pass of a repeated group: inject add, linear
     x = residual_scale · x + x0_scale · x0        own scalars, if the model has them
     x = x + attn(norm x)                 if its attention runs
-    x = x + mlp(norm x)                  if its MLP runs
+    x = x + mlp(norm x)                  if its MLP runs; of several streams, as hyper-connections have it (streams.py)
     x = norm x                           where a pass of a repeated group ends, if the model has that norm
 
 Nothing here knows which layer it is: two applications with equal `Parts.kind` do the same to other numbers, and share one compiled
@@ -12,8 +12,9 @@ graph (compiled.py).  Shapes as in decoder.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from ostinato.model.embeddings import gated_value
 from ostinato.model.gdn import GatedDeltaNet
 from ostinato.model.masks import Masks
 from ostinato.model.spans import Spans
+from ostinato.model.streams import Connections
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +65,34 @@ class Side:
 
 def apply(parts: Parts, side: Side, scales: tuple[Tensor, Tensor] | None, slot: Slot | DeltaSlot | None, e_BTD: Tensor,
           x_BTD: Tensor) -> Tensor:  # fmt: skip
-    """The stream after this application, [B, T, D].
+    """The stream after this application, [B, T, D], or [B, T, N, D] of N streams.
 
     scales: of x and x0.  slot: of its attention, in a cache.  e_BTD: the stream where its repeated group began.
     """
     layer, dtype = parts.layer, x_BTD.dtype
+    x0_BTD = side.x0_BTD if x_BTD.dim() == 3 else side.x0_BTD.unsqueeze(-2)
     if parts.adds:
-        x_BTD = x_BTD + side.x0_BTD
+        x_BTD = x_BTD + x0_BTD
     if parts.injects:
         x_BTD = layer.inject(torch.cat((e_BTD, x_BTD), -1).to(side.product_dtype)).to(dtype)
     if scales is not None:
-        x_BTD = scales[0] * x_BTD + scales[1] * side.x0_BTD
+        x_BTD = scales[0] * x_BTD + scales[1] * x0_BTD
     if parts.attn is not None:
-        normed_BTD, value_BTKE = layer.attn_norm(x_BTD).to(side.product_dtype), None
-        if parts.values is not None:
-            value_BTKE = gated_value(layer.value_gate, normed_BTD, parts.values(side.tokens_BT))
-        if isinstance(parts.attn, GatedDeltaNet):
-            x_BTD = x_BTD + parts.attn(normed_BTD, side.spans, slot)
-        else:
-            x_BTD = x_BTD + parts.attn(normed_BTD, side.masks, parts.window, side.angles, value_BTKE, slot)
+        x_BTD = _residual(layer.attn_streams, partial(_attend, parts, side, slot), x_BTD)
     if parts.mlp is not None:
-        x_BTD = x_BTD + parts.mlp(layer.mlp_norm(x_BTD).to(side.product_dtype))
+        x_BTD = _residual(layer.mlp_streams, lambda h_BTD: parts.mlp(layer.mlp_norm(h_BTD).to(side.product_dtype)), x_BTD)
     return x_BTD if parts.pass_norm is None else parts.pass_norm(x_BTD)
+
+
+def _residual(connections: Connections | None, sublayer: Callable[[Tensor], Tensor], x_BTD: Tensor) -> Tensor:
+    return x_BTD + sublayer(x_BTD) if connections is None else connections(x_BTD, sublayer)
+
+
+def _attend(parts: Parts, side: Side, slot: Slot | DeltaSlot | None, x_BTD: Tensor) -> Tensor:
+    """The token mixer on what its norm makes of x, [B, T, D]."""
+    normed_BTD, value_BTKE = parts.layer.attn_norm(x_BTD).to(side.product_dtype), None
+    if parts.values is not None:
+        value_BTKE = gated_value(parts.layer.value_gate, normed_BTD, parts.values(side.tokens_BT))
+    if isinstance(parts.attn, GatedDeltaNet):
+        return parts.attn(normed_BTD, side.spans, slot)
+    return parts.attn(normed_BTD, side.masks, parts.window, side.angles, value_BTKE, slot)

@@ -2,14 +2,14 @@
 
 Shapes, as suffixes of names:
     B rows   T tokens of a row   D d_model   H query heads   K key-value heads   E head_dim   S keys   C = K·E   V vocabulary
-    A applications
+    A applications   N residual streams: where a model has several, its stream x_BTD is [B, T, N, D] between embedding and final norm
 
-    x = x0 = embedding[tokens] (+ bigram row) (+ position row) (normed)
+    x = x0 = embedding[tokens] (+ bigram row) (+ position row) (normed); N copies of it, of hyper-connections (streams.py)
     for every application:
         e = x; x = noise                     where a repeated group begins: e, if it injects linearly; h0, if that is noise
         x = application(x, x0, e)            application.py: injection, scalars, attention, MLP, pass norm;
                                              without gradient in the first passes, if backpropagation is truncated (study/truncation.py)
-    logits = softcap(head(norm x))
+    logits = softcap(head(norm x)), of the mean of the streams
 
 attn: o(σ(gate x) · attention), if the model gates attention (attention.py). Repeated groups: schedule/groups.py; their W and norm
 belong to the layer that a pass begins with. Noise: noise.py.
@@ -47,6 +47,7 @@ from ostinato.model.noise import fixed_key, normal
 from ostinato.model.norm import RMSNorm, rms_norm
 from ostinato.model.positions import rotation
 from ostinato.model.spans import Spans
+from ostinato.model.streams import Connections
 from ostinato.schedule import Application, RepeatedGroup
 from ostinato.study.derive import (
     GATE_CHANNELS,
@@ -65,7 +66,7 @@ from ostinato.study.records import Model
 from ostinato.study.truncation import without_gradient
 
 Watch = Callable[[Application | None, Tensor], None]
-"""Sees the stream, [B, T, D], before the first application (None) and after each."""
+"""Sees the stream, [B, T, D] or [B, T, N, D], before the first application (None) and after each."""
 log = logging.getLogger("ostinato")
 
 
@@ -77,6 +78,8 @@ class Layer(nn.Module):
         width, eps, heads = model.d_model, model.norm.eps, kv_heads(model)
         self.attn_norm = RMSNorm(width, model.norm.weight, eps)
         self.mlp_norm = RMSNorm(width, model.norm.weight, eps)
+        several = (model.streams, width, model.norm.weight, eps) if model.streams > 1 else None
+        self.attn_streams, self.mlp_streams = (Connections(*several) if several else None for _ in range(2))
         if has_value_table(model, layer):
             self.value_gate = Linear(GATE_CHANNELS, heads)
         if (layer, "attn") in tied:
@@ -187,7 +190,7 @@ class Decoder(nn.Module):
     def _walk(self, tokens_BT: Tensor, documents_BT: Tensor | None, sight: tuple, cache: Cache | None,
               noise: tuple[Tensor, ...], parts: Sequence[Parts], watch: Watch | None) -> Tensor:  # fmt: skip
         x0_BTD = self._embed(tokens_BT, documents_BT, cache)
-        x_BTD = e_BTD = _view(x0_BTD)
+        x_BTD = e_BTD = self._streams(x0_BTD)
         scales = tuple(zip(self.residual_scale, self.x0_scale, strict=True)) if self.model.application_scalars else ()
         side = Side(tokens_BT, x0_BTD, *sight, self.product_dtype)
         fla = "gdn" in self.model.layers and self._delta(tokens_BT.device)[0] == "fla"  # its function refuses to be traced
@@ -196,7 +199,7 @@ class Decoder(nn.Module):
             watch(None, x_BTD)
         for application, own in zip(self.applications, parts, strict=True):
             if (group := self.enters.get(application.index)) is not None:
-                e_BTD, x_BTD = x_BTD, noise[group] if self.draws else _view(x_BTD)
+                e_BTD, x_BTD = x_BTD, self._streams(noise[group]) if self.draws else _view(x_BTD)
             scale, slot = scales[application.index] if scales else None, cache and cache.slots.get(application.index)
             whole = not (fla and isinstance(own.attn, GatedDeltaNet))
             one = partial(self._compile(apply, own.kind, whole), own, side, scale, slot, e_BTD)
@@ -209,7 +212,15 @@ class Decoder(nn.Module):
                 x_BTD = one(x_BTD)
             if watch is not None:
                 watch(application, x_BTD)
-        return self.final_norm(x_BTD)
+        return self.final_norm(self.whole(x_BTD))
+
+    def whole(self, x_BTD: Tensor) -> Tensor:
+        """One stream [B, T, D], whatever the number of streams: their mean."""
+        return x_BTD if self.model.streams == 1 else x_BTD.mean(-2)
+
+    def _streams(self, x_BTD: Tensor) -> Tensor:
+        """As many streams alike as the model has."""
+        return _view(x_BTD) if self.model.streams == 1 else x_BTD.unsqueeze(-2).repeat(1, 1, self.model.streams, 1)
 
     def _delta(self, device: torch.device) -> tuple[str, str]:
         """How the gated delta rule is computed there, and why."""

@@ -22,6 +22,8 @@ on every device and for every torch version. It is drawn in float32, whatever th
     gdn A_log                   log A, A of U(1, 16)            the same                      decays of U(1, 16) · softplus
     gdn dt_bias                 softplus⁻¹ of 0.001 … 0.1       the same                      uniform in the logarithm
     norms, pass_norm            1                               1
+    streams static              [e_k | I | 1]                   the same                      Zhu et al. (streams.py): the plain residual
+    streams dynamic, scale      0, 0.01                         the same
     residual_scale              1                               1
     x0_scale                    0 (ours: starts as its twin)    0.1
 
@@ -39,6 +41,7 @@ import numpy as np
 import torch
 
 from ostinato.errors import OstinatoError
+from ostinato.model.streams import START, start
 from ostinato.schedule import Application, effective_depth, unique_layers
 from ostinato.study.records import Model
 
@@ -55,9 +58,10 @@ DELTA = {"decay": lambda share: np.log(1 + 15 * share), "step": lambda share: _s
 
 
 class Rule(NamedTuple):
-    """scale × unit noise of this kind, or the constant `scale`, or ones on the diagonal times it; decay and step: see DELTA."""
+    """scale × unit noise of this kind, or the constant `scale`, or ones on the diagonal times it; decay and step: see DELTA; streams: the
+    start of hyper-connections, `scale` the number of the sublayer."""
 
-    noise: Literal["normal", "uniform", "constant", "identity", "decay", "step"]
+    noise: Literal["normal", "uniform", "constant", "identity", "decay", "step", "streams"]
     scale: float
 
 
@@ -79,6 +83,10 @@ def rule(name: str, model: Model, applications: Sequence[Application]) -> Rule:
         }[first]
     out = Rule("constant", 0.0) if published else Rule("normal", std * residual_factor(model, applications))
     return {
+        "static": Rule("streams", 2 * int(name.split(".")[1]) - 2 + ("mlp_streams" in name)) if last == "static" else None,
+        "dynamic": Rule("constant", 0.0),
+        "scale": Rule("constant", START),
+        "norm": Rule("constant", 1.0),
         "attn_norm": Rule("constant", 1.0),
         "mlp_norm": Rule("constant", 1.0),
         "pass_norm": Rule("constant", 1.0),
@@ -137,6 +145,8 @@ def initialise(decoder: Decoder, seed: int) -> None:
             parameter.fill_(scale)
         elif noise == "identity":
             torch.nn.init.eye_(parameter).mul_(scale)
+        elif noise == "streams":
+            parameter.copy_(start(model.streams, int(scale)))
         elif noise in ("decay", "step"):
             uniform = (1 + unit_noise(seed, name, parameter.shape, "uniform").astype(np.float64)) / 2
             parameter.copy_(torch.from_numpy(DELTA[noise](uniform))).mul_(scale)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -24,7 +24,10 @@ def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], c
     """Logits [T, V] of one row, differentiable in `weights` (the decoder's parameters by name).  key: of the row's noise in training."""
     documents = [0] * len(tokens) if documents is None else documents
     start = [_embed(model, weights, tokens, documents, t) for t in range(len(tokens))]
-    stream = list(start)
+    stream = list(start)  # of several streams one after the other: those of the first token, of the second, …
+    several = range(model.streams)
+    stream = [x for x in stream for _ in several]
+    start = list(stream)
     tied, groups = tied_to(model), _groups(arm_applications(model))
     entered: list[Tensor] = []
     for application in arm_applications(model):
@@ -33,7 +36,7 @@ def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], c
         if model.inject == "linear" and at == 0:
             entered = stream
             if model.h0 == "noise":
-                stream = [_noise(model, x, key or _sha("h0|fixed"), group, t) for t, x in enumerate(stream)]
+                stream = [_noise(model, x, key or _sha("h0|fixed"), group, i // model.streams) for i, x in enumerate(stream)]
         if model.backprop is not None and at is not None and at % length == 0:
             passes = groups[group][2]
             through = (passes + 1) // 2 if model.backprop == "half" else model.backprop
@@ -50,18 +53,21 @@ def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], c
             stream = [a * x + b * e for x, e in zip(stream, start, strict=True)]
         if application.part in ("both", "attn"):
             source = f"layers.{tied.get((application.layer, 'attn'), application.layer)}.attn"
-            normed = [_rms(model, x, weights.get(f"{own}.attn_norm.weight")) for x in stream]
+            read, write = _connected(model, weights, application.layer, "attn", stream)
+            normed = [_rms(model, x, weights.get(f"{own}.attn_norm.weight")) for x in read]
             if model.layers[application.layer - 1] == "gdn":
                 mixed = _delta(model, weights, source, normed, documents)
             else:
                 mixed = _attention(model, weights, application.layer, own, source, normed, tokens, context, documents)
-            stream = [x + y for x, y in zip(stream, mixed, strict=True)]
+            stream = write(mixed)
         if application.part in ("both", "mlp"):
             source = f"layers.{tied.get((application.layer, 'mlp'), application.layer)}.mlp"
-            stream = [x + _mlp(model, weights, source, _rms(model, x, weights.get(f"{own}.mlp_norm.weight"))) for x in stream]
+            read, write = _connected(model, weights, application.layer, "mlp", stream)
+            stream = write([_mlp(model, weights, source, _rms(model, x, weights.get(f"{own}.mlp_norm.weight"))) for x in read])
         if model.pass_norm and at is not None and at % length == length - 1:
             first = arm_applications(model)[head].layer
             stream = [_rms(model, x, weights.get(f"layers.{first}.pass_norm.weight")) for x in stream]
+    stream = [sum(stream[t * model.streams + n] for n in several) / model.streams for t in range(len(tokens))]
     head = weights["embedding.weight"] if model.tie_embeddings else weights["head.weight"]
     rows = [head @ _rms(model, x, weights.get("final_norm.weight")) for x in stream]
     if model.softcap:
@@ -73,6 +79,28 @@ def _rms(model: Model, x: Tensor, weight: Tensor | None) -> Tensor:
     mean = sum(value * value for value in x) / len(x)
     y = torch.stack([value / torch.sqrt(mean + model.norm.eps) for value in x])
     return y if weight is None else torch.stack([value * w for value, w in zip(y, weight, strict=True)])
+
+
+def _connected(model: Model, weights: Mapping[str, Tensor], layer: int, part: str,
+               stream: list[Tensor]) -> tuple[list[Tensor], Callable[[list[Tensor]], list[Tensor]]]:  # fmt: skip
+    """What a sublayer reads, one vector a token, and the function that puts what it makes of them into the streams."""
+    count, name = model.streams, f"layers.{layer}.{part}_streams"
+    if count == 1:
+        return stream, lambda made: [x + y for x, y in zip(stream, made, strict=True)]
+    tables = []
+    for x in stream:
+        normed, row = _rms(model, x, weights.get(f"{name}.norm.weight")), weights[f"{name}.static"][len(tables) % count]
+        scales = [weights[f"{name}.scale"][0]] * (count + 1) + [weights[f"{name}.scale"][1]]
+        table = [row[c] + scales[c] * torch.tanh(weights[f"{name}.dynamic.weight"][c] @ normed) for c in range(count + 2)]
+        tables.append(table)
+    groups = range(0, len(stream), count)
+    read = [sum(tables[g + n][0] * stream[g + n] for n in range(count)) for g in groups]
+
+    def write(made: list[Tensor]) -> list[Tensor]:
+        return [sum(tables[g + n][1 + m] * stream[g + n] for n in range(count)) + tables[g + m][count + 1] * made[g // count]
+                for g in groups for m in range(count)]  # fmt: skip
+
+    return read, write
 
 
 def _embed(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], documents: Sequence[int], t: int) -> Tensor:

@@ -20,7 +20,7 @@ RULES = 1
 MEMORY_ONLY = {"micro_batch", "activation_checkpointing"}
 """Keys of the recipe that change memory and time, never results."""
 
-LATER = ("attn_gate", "h0", "pass_norm", "backprop")
+LATER = ("attn_gate", "h0", "pass_norm", "backprop", "streams")
 """Keys of the model that came after runs were stored: at their defaults they are no part of an identity, so that those runs keep theirs."""
 
 
