@@ -266,7 +266,7 @@ def test_a_shipped_name_is_no_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quickstart").mkdir()
     assert load_study("quickstart").name == "quickstart"
-    assert set(shipped()) == {"quickstart", "loop2", "hybrid", "hybrid-vocabulary", "ilr"}
+    assert set(shipped()) == {"quickstart", "loop2", "hybrid", "hybrid-vocabulary", "ilr", "phi"}
     assert all(question.endswith("?") for question in shipped().values())
     assert sizes("loop2") == ("paper", "desk")
     assert sizes("quickstart") == ()

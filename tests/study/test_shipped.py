@@ -25,6 +25,7 @@ from ostinato.study.derive import (
     tied_to,
     vocab,
 )
+from ostinato.study.fingerprint import run_identity
 from ostinato.study.points import points
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -91,7 +92,7 @@ def test_paper_is_the_default_and_desk_has_the_same_topology(name):
 
 
 def test_what_a_source_does_not_publish_is_marked_ours():
-    for name in ("loop2", "hybrid", "ilr"):
+    for name in ("loop2", "hybrid", "ilr", "phi"):
         study = load_study(name)
         assert study.source
         assert study.ours["desk"]
@@ -321,6 +322,46 @@ def test_ilr_budgets_of_equal_flops_are_equal_to_half_a_step(size):
         steps = recipe_steps(arm.recipe)
         assert steps.tokens == arm.recipe.tokens
         assert abs(cost(arm) * steps.tokens - budget) <= cost(arm) * steps.tokens_per_step / 2
+
+
+def test_phi_plans_every_run_of_the_published_grid():
+    """116 runs, each within 1% of its FLOPs by the published convention, and the parameters that the law counts, all by closed forms."""
+    shared = Path(__file__).parents[3] / "shared" / "golden" / "phi.json"
+    if not shared.exists():
+        pytest.skip("the published grid is not here")
+    published = json.loads(shared.read_text())
+    grid = published["iso_depth_grid"]
+    found = arms("phi")
+    wanted = [(budget, 64 * s, r) for budget, widths in grid["budgets_flops_and_s"].items() for s in widths for r in published["r"]]
+    assert list(found) == [f"d{width} r{r} C{budget}" for budget, width, r in wanted] and len(found) == 116
+    for (budget, width, r), arm in zip(wanted, found.values(), strict=True):
+        model, steps = arm.model, recipe_steps(arm.recipe)
+        applications = arm_applications(model)
+        assert (effective_depth(applications), len(model.layers)) == (grid["effective_layers"], 4 + 16 // r)
+        assert (head_dim(model), model.heads, vocab(arm.data.tokenizer), model.tie_embeddings) == (128, width // 128, 32_064, False)
+        assert (model.inject, model.pass_norm) == (("linear", True) if r > 1 else ("none", False))
+        assert (arm.recipe.context, steps.tokens_per_step) == (grid["context"], grid["tokens_per_step"])
+        block, injection, head = 12 * width**2, 2 * width**2 * (r > 1), 32_064 * width
+        once, repeated = 4 * block, 16 // r * block + injection
+        ledger = account(arm, 32_064)
+        assert ledger.params_nonembedding == once + repeated
+        flops = 6 * (once + head) + 6 * r * repeated + 12 * width * 2048 * 20
+        assert ledger.flops_per_token_trainer == flops
+        assert abs(flops * steps.tokens / float(budget) - 1) < 0.01
+    shape = published["worked_example"]["note"]  # at d 2048: N_once 201.3M, N_rec 209.7M
+    assert f"N_once {4 * 12 * 2048**2 / 1e6:.1f}M" in shape and f"N_rec {(4 * 12 + 2) * 2048**2 / 1e6:.1f}M" in shape
+
+
+def test_phi_desk_and_its_diagnoses_share_the_runs_that_no_treatment_changes():
+    desk = arms("phi", "desk")
+    widths, tokens = {arm.model.d_model for arm in desk.values()}, {recipe_steps(arm.recipe).tokens for arm in desk.values()}
+    assert len(widths) >= 4 and {arm.model.passes or 1 for arm in desk.values()} == {1, 2, 4} and len(tokens) >= 3
+    assert {effective_depth(arm_applications(arm.model)) for arm in desk.values()} == {6}
+    same = {1: True, 2: False, 4: False}
+    cut = arms("phi", "desk-truncated")
+    assert list(cut) == list(desk)
+    for name, arm in cut.items():
+        assert (run_identity(arm, 1, "") == run_identity(desk[name], 1, "")) == same[arm.model.passes or 1]
 
 
 def test_quickstart_asks_its_question():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Prediction, Recipe, Study
+from ostinato.claims import MEASURES
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Grid, Measure, Model, Prediction, Recipe, Study
+from ostinato.study.shape import section_of
 
 SECTIONS = {"data": Data, "recipe": Recipe, "model": Model, "evaluate": Evaluate, "checkpoints": Checkpoints,
-            "measure": Measure}  # fmt: skip
+            "measure": Measure, "grid": Grid}  # fmt: skip
 _OF_STUDY = ("question", "about", "source", "ours", "reference", "quantities")
 _OF_ARM = ("note", "contingent", "run_if", "against", "again", "seeds", "seed_names")
 
@@ -24,6 +26,15 @@ def keys() -> list[dict[str, str]]:
     return rows + [_row(f"arms.<arm>.{name}", Arm.model_fields[name]) for name in _OF_ARM]
 
 
+def measures() -> list[dict[str, str]]:
+    """One row for each measure that a prediction, a quantity or a run_if may name: its options stand where a key's values do."""
+    rows = []
+    for name, spec in MEASURES.items():
+        options = ", ".join(f"{key}={'|'.join(one.words) if one.words else one.kind.upper()}" for key, one in spec.options.items())
+        rows.append({"key": f"{name}(ARM)", "values": options, "default": "", "help": f"in predictions: {spec.about}"})
+    return rows
+
+
 def _rows(place: str, record: type[BaseModel]) -> list[dict[str, str]]:
     rows = []
     for name, field in record.model_fields.items():
@@ -35,6 +46,8 @@ def _rows(place: str, record: type[BaseModel]) -> list[dict[str, str]]:
             rows += [{**_row(key, field), "values": "by role: " + ", ".join(get_args(role))}, *_rows(f"{key}.<role>", inner)]
         else:
             rows.append(_row(key, field))
+            if get_origin(kind) is Union and (section := section_of(kind)):
+                rows += _rows(key, section)
     return rows
 
 
@@ -57,6 +70,8 @@ def _values(kind: Any) -> str:
         return "mapping"
     if origin is tuple:
         return f"list of {_values(inner[0])}"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "mapping"
     return " | ".join("none" if part is type(None) else _values(part) for part in inner) if inner else getattr(kind, "__name__", str(kind))
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ostinato.errors import StudyError
 from ostinato.study.derive import expanded
+from ostinato.study.grid import spelled
 from ostinato.study.merge import merge, without_nulls
 from ostinato.study.outcomes import ill_formed
 from ostinato.study.pair_folder import pair_folder
@@ -43,11 +44,16 @@ def resolve(tree: Section, name: str, size: str | None, base: Path) -> Resolved:
     keys = _with_size(tree, size, found)
     if keys is None:
         return found
+    arms, problems = spelled(keys)
+    if problems:
+        found.problems.extend(problems)
+        return found
+    keys["arms"] = merge(arms, keys.get("arms") or {})
     found.keys = keys
     given = {arm: body for arm, body in (keys.get("arms") or {}).items() if body is not None}
     if not given:
         found.problems.append(
-            Problem(tree.key_lines.get("arms"), "arms", "there is no arm", "a study has at least one", "arms: {plain: {}}")
+            Problem(tree.key_lines.get("arms"), "arms", "there is no arm", "a study has at least one", "arms: {plain: {}}, or a grid")
         )
         return found
     arms = [arm for arm in (_arm(arm, body, keys, tree, base, found) for arm, body in given.items()) if arm]
@@ -131,7 +137,7 @@ def _arm(name: str, body: dict[str, Any], keys: dict[str, Any], tree: Section, b
             **as_plain(extra),
         )
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors()[-1]  # of a value or a section: what is wrong with the section
         place = ".".join(map(str, first["loc"])) or "model"
         found.problems.append(Problem(getattr(body, "line", None), f"arms.{name}", f"{place}: {first['msg']}", arms=(name,)))
         return None

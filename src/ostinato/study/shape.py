@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from ostinato.study.numbers import Count
-from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Measure, Model, Recipe, Record, Study
+from ostinato.study.records import Arm, Checkpoints, Data, Evaluate, Grid, Measure, Model, Recipe, Record, Study
 
 OF_AN_ARM = ("recipe", "data", "seeds", "seed_names", "note", "contingent", "run_if", "against", "again")
 """Keys of an arm that are no model keys."""
@@ -58,9 +58,9 @@ class Listed:
 
 
 class Either:
-    """One value, or several under names that the user chooses."""
+    """One value, or several under names that the user chooses, or a section."""
 
-    def __init__(self, one: Leaf, several: Named):
+    def __init__(self, one: Leaf, several: Named | Keys):
         self.one, self.several = one, several
 
 
@@ -77,6 +77,11 @@ def keys_of(record: type[Record]) -> Keys:
     return Keys(_of(record))
 
 
+def section_of(kind: Any) -> type[Record] | None:
+    """The record among several types that a value may have: it is written as a section."""
+    return next((part for part in get_args(kind) if isinstance(part, type) and issubclass(part, Record)), None)
+
+
 def _shape(field: FieldInfo) -> Shape:
     if isinstance(field.annotation, type) and issubclass(field.annotation, Record):
         return Keys(_of(field.annotation))
@@ -87,6 +92,8 @@ def _shape(field: FieldInfo) -> Shape:
             return Named(inner, key.__metadata__[0], texts=True)
         named = Named(inner, "role", get_args(key)) if get_origin(key) is Literal else Named(inner, "name")
         return Either(inner, named) if field.metadata else named  # a validator that takes one value for several
+    if get_origin(field.annotation) is Union and (section := section_of(field.annotation)):
+        return Either(Leaf(field), Keys(_of(section)))
     listed = get_args(field.annotation)[:1] if get_origin(field.annotation) is tuple else ()
     if listed and isinstance(listed[0], type) and issubclass(listed[0], Record):
         return Listed(Keys(_of(listed[0])), listed[0].__name__.lower())
@@ -107,6 +114,7 @@ def study_keys() -> Keys:
         "data": Keys(_of(Data)),
         "recipe": Keys(_of(Recipe)),
         "model": Keys(_of(Model)),
+        "grid": Keys(_of(Grid)),
         "arms": Named(arm, "arm"),
         "seeds": seeds,
         "evaluate": Keys(_of(Evaluate)),
