@@ -40,6 +40,7 @@ OTHER_MODEL = {
     "inject": "add",
     "h0": "noise",
     "pass_norm": True,
+    "streams": 2,
     "tie": {"2:attn": "1:attn"},
     "residual_scaling": "unique",
     "init": {"std": 0.01},
@@ -72,7 +73,7 @@ def with_recipe(**keys) -> Arm:
 
 
 def test_every_key_of_the_records_is_tried_here():
-    assert set(OTHER_MODEL) == set(Model.model_fields) - {"passes"}, "passes stands for {r} in a schedule, see below"
+    assert set(OTHER_MODEL) == set(Model.model_fields) - {"passes", "backprop"}, "these are for a schedule with passes, see below"
     assert set(OTHER_RECIPE) == set(Recipe.model_fields) - {"micro_batch", "activation_checkpointing"}
 
 
@@ -108,7 +109,7 @@ def test_runs_of_before_keep_their_names():
     assert PLAIN == "33a99993945c9a8947621eef28474c78ae3c70aef7e14a188dc885fbb2b80ebf"
     looped = with_model(family="loop2", schedule="1..4 1..4", inject="add")
     assert run_fingerprint(looped, 2, "data") == "502c5a488f5be43e336317a68637f2c6700dce47854e63005782ac01145234bb"
-    assert run_fingerprint(with_model(attn_gate="none", h0="input", pass_norm=False), 1, "data") == PLAIN
+    assert run_fingerprint(with_model(attn_gate="none", h0="input", pass_norm=False, streams=1, backprop=None), 1, "data") == PLAIN
 
 
 def test_memory_only_keys_do_not_change_it():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from fractions import Fraction
 
-from ostinato.ledger.flops import PUBLISHED, TRAINER, TRAINING, application_flops, head_flops
+from ostinato.ledger.flops import PUBLISHED, TRAINER, TRAINING, Convention, application_flops, head_flops
 from ostinato.ledger.inventory import OUTSIDE, ParameterRow, inventory, used_by
 from ostinato.ledger.ledger import ApplicationRow, Ledger
 from ostinato.ledger.memory import cache_row, memory
 from ostinato.schedule import Application, effective_depth, unique_layers
 from ostinato.study.derive import arm_applications, layer_window, recipe_steps
-from ostinato.study.records import Arm
+from ostinato.study.draws import always, probabilities, shares
+from ostinato.study.records import Arm, Model, Passes
 from ostinato.study.truncation import without_gradient
 
 
@@ -25,11 +25,9 @@ def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int
     applications = arm_applications(model)
     used = used_by(model, rows, applications)
     steps = recipe_steps(arm.recipe)
-    pairs = list(zip(applications, used, strict=True))
-    forward = [application_flops(model, tensors, application, context, PUBLISHED) for application, tensors in pairs]
-    trainer = [application_flops(model, tensors, application, context, TRAINER) for application, tensors in pairs]
-    cut, head = without_gradient(model), head_flops(model, vocab)
-    published = _training(forward, cut) + TRAINING * head
+    forward = _forward(model, rows, context, PUBLISHED)
+    published, total = _training(arm, rows, vocab, PUBLISHED)
+    trainer, _ = _training(arm, rows, vocab, TRAINER)
     table = _table(arm, applications, used, forward)
     by_role: dict[str, int] = {}
     for row in rows:
@@ -47,9 +45,9 @@ def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int
         params_unused=sum(row.size for row in unused),
         applications=table,
         flops_per_token=float(published),
-        flops_forward_per_token=float(sum(forward) + head),
-        flops_per_token_trainer=float(_training(trainer, cut) + TRAINING * head),
-        flops_total=float(published * steps.tokens),
+        flops_forward_per_token=float(sum(forward) + head_flops(model, vocab)),
+        flops_per_token_trainer=float(trainer),
+        flops_total=float(total * steps.tokens),
         tokens=steps.tokens,
         steps=steps.steps,
         tokens_per_step=steps.tokens_per_step,
@@ -58,16 +56,44 @@ def account(arm: Arm, vocab: int, training_tokens: int | None = None, words: int
         words=words,
         effective_depth=effective_depth(applications),
         unique_layers=unique_layers(applications),
-        memory=memory(rows, applications, used, model, arm.recipe, vocab),
+        memory=_memory(arm, rows, vocab),
         cache_bytes_per_token=sum(row.cache_bytes_per_token for row in table),
         cache_bytes_per_token_full=sum(row.cache_bytes_per_token for row in table if row.cache_tokens is None),
         cache_bytes_fixed=sum(row.cache_bytes_fixed for row in table),
     )
 
 
-def _training(forward: list[Fraction], cut: Collection[int]) -> Fraction:
-    """Forward and backward of all applications; `cut` are those without gradient."""
-    return sum((flops if index in cut else TRAINING * flops for index, flops in enumerate(forward)), Fraction())
+def _forward(model: Model, rows: list[ParameterRow], context: int, convention: Convention) -> list[Fraction]:
+    """Of every application, a token."""
+    applications = arm_applications(model)
+    return [application_flops(model, tensors, application, context, convention)
+            for application, tensors in zip(applications, used_by(model, rows, applications), strict=True)]  # fmt: skip
+
+
+def _training(arm: Arm, rows: list[ParameterRow], vocab: int, convention: Convention) -> tuple[Fraction, Fraction]:
+    """Forward and backward of a token: as is to be expected, and on average over the very steps of the arm's runs, which differ where
+    passes are drawn."""
+
+    def of(model: Model) -> Fraction:
+        cut, forward = without_gradient(model), _forward(model, rows, arm.recipe.context, convention)
+        applied = sum((flops if index in cut else TRAINING * flops for index, flops in enumerate(forward)), Fraction())
+        return applied + TRAINING * head_flops(model, vocab)
+
+    draw = arm.model.passes
+    if not isinstance(draw, Passes):
+        return (whole := of(arm.model)), whole
+    expected, planned = probabilities(draw), shares(draw, arm.seeds, recipe_steps(arm.recipe).steps)
+    found = {passes: of(always(arm.model, passes)) for passes in expected.keys() | planned.keys()}
+    return tuple(sum((Fraction(share) * found[passes] for passes, share in each.items()), Fraction()) for each in (expected, planned))
+
+
+def _memory(arm: Arm, rows: list[ParameterRow], vocab: int) -> dict[str, int]:
+    """Of the step with the most passes."""
+    model = arm.model
+    if isinstance(model.passes, Passes):
+        model = always(model, max(shares(model.passes, arm.seeds, recipe_steps(arm.recipe).steps)))
+    applications = arm_applications(model)
+    return memory(rows, applications, used_by(model, rows, applications), model, arm.recipe, vocab)
 
 
 def _table(

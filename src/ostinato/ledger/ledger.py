@@ -42,7 +42,9 @@ class Ledger:
     params_applied: the numbers that applications use, counted as often as they are used.
     flops_per_token: training, published convention; flops_forward_per_token: a third, or more where passes run without gradient;
     flops_per_token_trainer: the other convention.
-    flops_total: flops_per_token × tokens.  tokens, steps, tokens_per_step: whole steps.
+    flops_total: flops_per_token × tokens.  tokens, steps, tokens_per_step: whole steps.  Where passes are drawn every step, flops_per_token
+    are to be expected, flops_total are those of the very steps, on average over the arm's seeds, and memory is that of the step with the
+    most passes; all else is as the model is measured.
     epochs: passes over the training part; first_pass_ends: tokens at the end of the first; words: of the training part (None: unknown).
     memory: bytes by what they are for, an estimate (see `memory`).  cache_bytes_per_token: as long as no window is full;
     cache_bytes_per_token_full: once every window is full; cache_bytes_fixed: recurrent states.  unused: parameters no application uses.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, pass_groups, tied_to
+from ostinato.study.draws import fixed
 from ostinato.study.fingerprint import MEMORY_ONLY
-from ostinato.study.records import Arm, Data, Model, Recipe
+from ostinato.study.records import Arm, Data, Model, Passes, Recipe
 from ostinato.study.truncation import gradient_passes, without_gradient
 
 _MEMORY_ONLY = {f"recipe.{key}" for key in MEMORY_ONLY}
@@ -80,8 +81,15 @@ def model_settings(model: Model) -> dict[str, Any]:
 
 
 def schedule_words(model: Model) -> str:
-    """The schedule as canonical text, with the value of {r}."""
-    return arm_schedule(model).text + (f" with r = {model.passes}" if model.passes else "")
+    """The schedule as canonical text, with the value of {r}, or how it is drawn."""
+    return arm_schedule(model).text + (f" with r = {model.passes}" if isinstance(model.passes, int) else _drawn(model.passes))
+
+
+def _drawn(draw: Passes | None) -> str:
+    if draw is None:
+        return ""
+    said = f"uniform from {draw.uniform[0]} to {draw.uniform[1]}" if draw.uniform else f"Poisson-lognormal of {draw.poisson:g}"
+    return f" with r drawn every step, {said}; measured at r = {fixed(draw)}"
 
 
 def learning_rates(recipe: Recipe, model: Model) -> str:

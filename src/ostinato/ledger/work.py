@@ -24,7 +24,8 @@ from ostinato.study.derive import (
     optimizer_groups,
     recipe_steps,
 )
-from ostinato.study.records import Arm, Model
+from ostinato.study.draws import always, shares
+from ostinato.study.records import Arm, Model, Passes
 from ostinato.study.truncation import without_gradient
 
 FORWARD = ("calls", "products", "elements", "attention", "blocks", "masked", "scores", "delta", "chunks", "head", "logits")
@@ -53,16 +54,15 @@ def step_work(arm: Arm, vocab: int, rows_at_once: int | None = None) -> Work:
     steps = recipe_steps(recipe)
     at_once = min(rows_at_once or micro_batch_tokens(recipe) // recipe.context, steps.rows)
     rows = inventory(model, vocab, recipe.context)
-    cut = without_gradient(model)
-    learnt = {application.index for application in arm_applications(model)} - cut
-    walk, forward = (_walk(model, rows, recipe.context, arm.data.document_mask, part) for part in (learnt, cut))
+    walks = [(share, *_learnt(one, rows, recipe.context, arm.data.document_mask)) for one, share in _steps(arm)]
     ends = _ends(model, vocab, 1.0)
     again = 4 / 3 if recipe.activation_checkpointing else 1.0
     parts = -(-steps.rows // at_once)
     found = dict.fromkeys(STEP, 0.0)
     for name in FORWARD:
         times = parts if name in PASSES else steps.tokens_per_step
-        found[name] = times * (forward[name] + 3 * (again * walk[name] + ends[name]))
+        applied = sum(share * (forward[name] + 3 * again * walk[name]) for share, walk, forward in walks)
+        found[name] = times * (applied + 3 * ends[name])
     used = sum(row.size for tensors in used_by(model, rows, arm_applications(model)) for row in tensors)
     found |= {"steps": 1.0, "weights": float(parts * (used + 2 * vocab * model.d_model))}
     groups = optimizer_groups(recipe, model)
@@ -73,6 +73,21 @@ def step_work(arm: Arm, vocab: int, rows_at_once: int | None = None) -> Work:
         if kind == "muon":
             found["muon_products"] += recipe.muon.steps * _polar(row.shape)
     return found
+
+
+def _steps(arm: Arm) -> list[tuple[Model, float]]:
+    """The model as it runs in the arm's steps, and in which share of them."""
+    draw = arm.model.passes
+    if not isinstance(draw, Passes):
+        return [(arm.model, 1.0)]
+    return [(always(arm.model, passes), share) for passes, share in shares(draw, arm.seeds, recipe_steps(arm.recipe).steps).items()]
+
+
+def _learnt(model: Model, rows: list[ParameterRow], context: int, documents: bool) -> tuple[Work, Work]:
+    """Of the applications with gradient, and of those without, forward."""
+    cut = without_gradient(model)
+    learnt = {application.index for application in arm_applications(model)} - cut
+    return _walk(model, rows, context, documents, learnt), _walk(model, rows, context, documents, cut)
 
 
 def measuring_work(arm: Arm, vocab: int, context: int, counted: float, inputs: float, batch: int) -> Work:

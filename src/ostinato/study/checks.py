@@ -8,11 +8,12 @@ from typing import Any
 
 from ostinato.errors import OstinatoError
 from ostinato.study import derive, truncation
+from ostinato.study.draws import deepest
 from ostinato.study.fingerprint import fingerprint, run_identity
 from ostinato.study.points import clauses
 from ostinato.study.predictions import Looked
 from ostinato.study.problems import Problem
-from ostinato.study.records import Arm, Evaluate, Recipe, Study
+from ostinato.study.records import Arm, Evaluate, Model, Passes, Recipe, Study
 from ostinato.study.resolve import Resolved
 
 
@@ -82,6 +83,7 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
         linear = ("inject",) if model.inject == "linear" else ()
         unclear = list(locate.attempt(lambda: derive.pass_groups(model), *linear, "pass_norm", "backprop"))
         yield from unclear
+        yield from _drawn(model, locate) if not unclear and isinstance(model.passes, Passes) else ()
         if not unclear:
             yield from locate.attempt(lambda: truncation.check(model), "backprop")
     yield from locate.attempt(lambda: derive.tied_to(model), "tie")
@@ -110,6 +112,18 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
             "it scales output projections, and loop2 starts them at 0",
             "residual_scaling: none, or init: {rule: normal}",
         )
+
+
+def _drawn(model: Model, locate: _Locate) -> Iterator[Problem]:
+    """What a number of passes that changes from step to step asks for."""
+    if model.application_scalars:
+        yield locate.problem(
+            ("passes", "application_scalars"),
+            "drawn passes with application_scalars",
+            "every application has scalars of its own, and how many there are changes from step to step",
+            "application_scalars: no, or passes: 4",
+        )
+    yield from locate.attempt(lambda: derive.arm_applications(deepest(model)), "passes")
 
 
 def _data_and_recipe(arm: Arm, locate: _Locate) -> Iterator[Problem]:

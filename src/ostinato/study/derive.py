@@ -7,9 +7,11 @@ from pathlib import Path
 
 from ostinato.errors import StudyError
 from ostinato.schedule import Application, RepeatedGroup, Schedule, parse, plain, repeated_groups
+from ostinato.schedule.passes import with_passes
 from ostinato.study import bos, ties
+from ostinato.study.draws import fixed
 from ostinato.study.numbers import LARGEST
-from ostinato.study.records import Model, Recipe, Role, Tokenizer
+from ostinato.study.records import Model, Passes, Recipe, Role, Tokenizer
 from ostinato.study.tokenizer_files import read_tokenizer
 
 ROLES: tuple[str, ...] = Role.__args__
@@ -119,8 +121,11 @@ def arm_schedule(model: Model) -> Schedule:
 
 
 def arm_applications(model: Model) -> tuple[Application, ...]:
-    """The schedule as applications. Raises ScheduleError, also when {r} and `passes` do not go together."""
-    return arm_schedule(model).applications(model.passes)
+    """The schedule as applications, of drawn passes those it is measured with.
+
+    Raises ScheduleError, also when {r} and `passes` do not go together.
+    """
+    return arm_schedule(model).applications(fixed(model.passes))
 
 
 def pass_groups(model: Model) -> tuple[RepeatedGroup, ...]:
@@ -128,7 +133,11 @@ def pass_groups(model: Model) -> tuple[RepeatedGroup, ...]:
 
     Raises ScheduleError when it has one of them and a pass of its schedule could begin at more than one place.
     """
-    return repeated_groups(arm_applications(model)) if counts_passes(model) else ()
+    if not counts_passes(model):
+        return ()
+    if isinstance(model.passes, Passes):  # whose groups are there in a step of one pass, too
+        return with_passes(arm_schedule(model), fixed(model.passes), fixed(model.passes))[1]
+    return repeated_groups(arm_applications(model))
 
 
 def counts_passes(model: Model) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from ostinato.schedule import effective_depth
 from ostinato.study.derive import arm_applications, head_dim, kv_heads, model_hidden, tied_to
-from ostinato.study.records import Arm, Model
+from ostinato.study.records import Arm, Model, Passes
 from ostinato.study.truncation import without_gradient
 
 RULES = 1
@@ -50,7 +50,10 @@ def run_identity(arm: Arm, seed: int, data_fingerprint: str) -> dict[str, Any]:
     and recipe apart.
     """
     model = arm.model.model_dump(mode="json", exclude={"schedule", "passes", "mlp", "heads", "kv_heads", "head_dim", "tie"})
-    model["backprop"] = sorted(without_gradient(arm.model)) or None
+    if isinstance(arm.model.passes, Passes):
+        model["passes"] = arm.model.passes.model_dump(mode="json", exclude_none=True)
+    else:
+        model["backprop"] = sorted(without_gradient(arm.model)) or None
     for key in LATER:
         if model[key] == Model.model_fields[key].default:
             del model[key]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ostinato.study.derive import draws_h0, layer_window, optimizer_groups, pass_groups
+from ostinato.study.draws import deepest
 from ostinato.study.families import DEFAULTS
 from ostinato.study.ready import CORPORA, hub_id
 from ostinato.study.records import Arm, Data, Init, LrSchedule, Model, Muon, Recipe, Record, Study, Windows
@@ -62,7 +63,7 @@ RULES = (
     Rule("model.attn_gate", Model, _attends, "gdn layers have an output gate of their own"),
     Rule("model.inject", Model, _repeats, "inject linear is for a repeated group, as (1..4)x2, and no schedule here has one"),
     Rule("model.pass_norm", Model, lambda arm: bool(pass_groups(arm.model)), "no schedule here has a repeated group, as (1..4)x2"),
-    Rule("model.backprop", Model, lambda arm: bool(without_gradient(arm.model)),
+    Rule("model.backprop", Model, lambda arm: bool(without_gradient(deepest(arm.model))),
          "no schedule here has a repeated group, as (1..2)x4, of more passes than that"),
     Rule("model.h0", Model, lambda arm: draws_h0(arm.model), "it is for inject: linear and a repeated group, as (1..4)x2"),
     Rule("recipe.decay_to_zero", Recipe, _decays, "no weight decays"),

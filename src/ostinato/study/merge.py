@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-EXCLUSIVE = (frozenset({"hidden", "ratio"}), frozenset({"bpe", "file"}))
+EXCLUSIVE = (frozenset({"hidden", "ratio"}), frozenset({"bpe", "file"}), frozenset({"uniform", "poisson"}))
 
 
 def _keys(value: Any) -> Any:

@@ -118,6 +118,25 @@ class Init(Record):
     std: Real = Field(0.02, gt=0)
 
 
+class Passes(Record):
+    """A number of passes that is drawn anew every training step, by one of these; measured at the middle (study/draws.py)."""
+
+    uniform: tuple[Annotated[Count, Field(ge=1)], Annotated[Count, Field(ge=1)]] | None = Field(
+        None, description="[a, b]: each of a to b as likely; measured at the middle"
+    )
+    poisson: Annotated[Real, Field(ge=0.5, le=256)] | None = Field(
+        None, description="m: Poisson-lognormal, 1 + Poisson(exp t) with exp t of mean m; measured at m"
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Passes:
+        if (self.uniform is None) == (self.poisson is None):
+            raise ValueError("a draw is either uniform or poisson: {uniform: [1, 8]} or {poisson: 4}")
+        if self.uniform and self.uniform[0] > self.uniform[1]:
+            raise ValueError(f"uniform: [{self.uniform[0]}, {self.uniform[1]}] is not from the smaller to the larger number")
+        return self
+
+
 def _map_text(value: Any) -> Any:
     """A reuse map written as a list reads like the same map written as text."""
     return f"[{','.join(map(str, value))}]" if isinstance(value, (list, tuple)) else value
@@ -152,7 +171,9 @@ class Model(Record):
     schedule: Annotated[str | None, BeforeValidator(_map_text)] = Field(
         None, description="the order in which layers run; default: each once"
     )
-    passes: Count | None = Field(None, ge=1, description="the value of {r} in the schedule")
+    passes: Annotated[Count, Field(ge=1)] | Passes | None = Field(
+        None, description="the value of {r} in the schedule; or a draw of one every training step"
+    )
     inject: Literal["none", "add", "linear"] = Field(
         "none", description="what a later pass of a group sees again: nothing, x = h + e (e the input), or at every pass x = W [e; h]"
     )

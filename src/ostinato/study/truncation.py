@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from ostinato.errors import StudyError
 from ostinato.schedule import Application, RepeatedGroup
 from ostinato.study.derive import arm_applications, pass_groups, tied_to
+from ostinato.study.draws import deepest
 from ostinato.study.records import Model
 
 
@@ -36,6 +37,7 @@ def without_gradient(model: Model, groups: Sequence[RepeatedGroup] | None = None
 
 def check(model: Model) -> None:
     """Raise StudyError where something would not learn at all: what comes before a group, or a sublayer that runs in early passes alone."""
+    model = deepest(model)
     cut = without_gradient(model)
     if not cut:
         return

@@ -14,9 +14,11 @@ from ostinato.data import BatchPlan, Prepared, rows
 from ostinato.errors import TrainingError
 from ostinato.ledger.inventory import inventory
 from ostinato.measure.halving import halving, out_of_memory
-from ostinato.model.decoder import build
+from ostinato.model.decoder import Decoder, build
+from ostinato.model.depth import at_passes
 from ostinato.study.derive import optimizer_groups, recipe_steps
-from ostinato.study.records import Arm
+from ostinato.study.draws import drawn
+from ostinato.study.records import Arm, Passes
 from ostinato.train.batches import Batches
 from ostinato.train.checkpoints import Checkpoint
 from ostinato.train.crew import LEAST, Crew
@@ -84,6 +86,7 @@ class Trainer:
                              compute_dtype=self.machine.compute_dtype, compiled=self.machine.compiled)  # fmt: skip
         self.decoder.activation_checkpointing = arm.recipe.activation_checkpointing
         roles = {row.name: row.role for row in inventory(arm.model, prepared.vocab, arm.recipe.context)}
+        self.arranged: dict[int, Decoder] = {}
         self.optimizers = Optimizers(assign(self.decoder, roles, optimizer_groups(arm.recipe, arm.model)), arm.recipe.muon)
         self.step_number = 0
 
@@ -133,12 +136,22 @@ class Trainer:
         self.step_number += 1
         return StepRecord(self.step_number, self.tokens, loss.loss, recipe.lr * at.rate, loss.grad_norm, time.perf_counter() - began)
 
+    def of_step(self, step: int) -> Decoder:
+        """The decoder as it runs in a step (from 0): with the passes that are drawn for it, else as it is. All share their parameters."""
+        draw = self.arm.model.passes
+        if not isinstance(draw, Passes):
+            return self.decoder
+        passes = drawn(draw, self.seed, step)
+        if passes not in self.arranged:
+            self.arranged[passes] = at_passes(self.decoder, passes)
+        return self.arranged[passes]
+
     def _gradient(self, rows_at_once: int) -> StepLoss:
         """The gradient of the next step and its loss; no gradient at all after an error."""
         self.optimizers.clear_gradients()
         step = self.step_number
         try:
-            return accumulate(self.decoder, self.batches.of(step, rows_at_once), self.optimizers.tensors,
+            return accumulate(self.of_step(step), self.batches.of(step, rows_at_once), self.optimizers.tensors,
                               lambda: self.batches.ahead(step + 1, rows_at_once), self.crew)  # fmt: skip
         except TrainingError as error:
             self.optimizers.clear_gradients()

@@ -1,0 +1,96 @@
+"""Passes drawn anew every training step, from (seed, step) alone: the same on every process, and after any restart.
+
+    uniform: [a, b]   each of a, …, b as likely
+    poisson: m        Poisson-lognormal (Geiping et al., arXiv 2502.05171, section 3.3):  t ~ N(ln m − σ²/2, σ), σ = 1/2,
+                      r ~ 1 + Poisson(exp t), so that exp t is m on average and r m + 1; at most 16 (m + 1), which one in 10⁸ exceeds
+
+A step's draw is made of two uniform numbers of numpy's Philox generator, keyed by sha256 of "passes|seed|step", by inversion: nothing else
+of numpy, whose other streams may change between versions, is asked.
+
+What has to be one number is taken at one: a model is measured, exported and drawn at the middle of [a, b] (rounded up), or at m, as the
+source measures it. Expected FLOPs follow from the probabilities, those of the planned steps from their very draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from ostinato.study.records import Model, Passes
+
+SIGMA = 0.5
+NEGLIGIBLE = 1e-9
+
+
+def fixed(passes: int | Passes | None) -> int | None:
+    """The number of passes where one is needed: the given one, or the middle of a draw."""
+    if not isinstance(passes, Passes):
+        return passes
+    return -(-sum(passes.uniform) // 2) if passes.uniform else max(1, math.floor(passes.poisson + 0.5))
+
+
+def most(draw: Passes) -> int:
+    """The most passes that can be drawn."""
+    return draw.uniform[1] if draw.uniform else math.ceil(16 * (draw.poisson + 1))
+
+
+def drawn(draw: Passes, seed: int, step: int) -> int:
+    """The passes of a step (from 0)."""
+    digest = hashlib.sha256(f"passes|{seed}|{step}".encode()).digest()
+    one, other = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little"))).random(2).tolist()
+    if draw.uniform:
+        first, last = draw.uniform
+        return min(last, first + int(one * (last - first + 1)))
+    mean = draw.poisson * math.exp(SIGMA * NormalDist().inv_cdf(min(max(one, 2**-54), 1 - 2**-54)) - SIGMA**2 / 2)
+    return min(most(draw), 1 + _poisson(mean, other))
+
+
+def _poisson(mean: float, share: float) -> int:
+    """The least n that Poisson(mean) is at most with a probability above `share`."""
+    count, below = 0, 0.0
+    while (below := below + math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))) <= share and count < 20 * mean + 200:
+        count += 1
+    return count
+
+
+@lru_cache(maxsize=64)
+def probabilities(draw: Passes) -> dict[int, float]:
+    """Of every number of passes that is not negligible; they add up to 1."""
+    if draw.uniform:
+        first, last = draw.uniform
+        return dict.fromkeys(range(first, last + 1), 1 / (last - first + 1))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    logs = math.log(draw.poisson) + SIGMA * nodes - SIGMA**2 / 2
+    counts = np.arange(most(draw))
+    gammas = np.array([math.lgamma(count + 1) for count in counts])
+    chances = (weights / weights.sum()) @ np.exp(np.outer(logs, counts) - np.exp(logs)[:, None] - gammas)
+    kept = chances > NEGLIGIBLE
+    return dict(zip((counts[kept] + 1).tolist(), (chances[kept] / chances[kept].sum()).tolist(), strict=True))
+
+
+@lru_cache(maxsize=64)
+def planned(draw: Passes, seed: int, steps: int) -> Counter[int]:
+    """How many of a run's steps have each number of passes."""
+    return Counter(drawn(draw, seed, step) for step in range(steps))
+
+
+def shares(draw: Passes, seeds: Iterable[int], steps: int) -> dict[int, float]:
+    """The share of steps with each number of passes, over the runs of these seeds."""
+    counts = sum((planned(draw, seed, steps) for seed in seeds), Counter())
+    return {passes: count / counts.total() for passes, count in sorted(counts.items())}
+
+
+def always(model: Model, passes: int) -> Model:
+    """`model` as it runs in a step of so many passes. One pass of a draw is a pass of its group; `passes: 1` would be no group at all."""
+    return model.model_copy(update={"passes": Passes(uniform=(passes, passes))})
+
+
+def deepest(model: Model) -> Model:
+    """`model` as it runs in a step of the most passes that can be drawn; itself where none are drawn."""
+    return always(model, most(model.passes)) if isinstance(model.passes, Passes) else model
