@@ -60,7 +60,7 @@ def standing(study: Study, store: Store, results: Sequence[ArmResult] | None = N
     estimable, and there are no held-out gains. Raises StoreError as `judge` does.
     """
     folder, results = store.study_folder(study.name), results_table(study, store) if results is None else results
-    seen, before = folder.held_out_shown(), folder.judged()
+    looked = next((event for event in folder.events() if event["event"] in ("held_out_shown", "judged")), None)  # by place, not by clock
     measured = StudyMeasurements(study, store, results, held_out)
     family, broken = Family(study, of_size(folder.registrations(), study)), faults(folder.path / "registrations")
     verdicts = tuple(replace(one, exploratory=one.exploratory or bool(broken)) for one in family.verdicts(measured))
@@ -68,8 +68,8 @@ def standing(study: Study, store: Store, results: Sequence[ArmResult] | None = N
     counts = {result.name: _counted(result, waiting.get(result.name)) for result in results}
     gains = {result.name: _held_out(result, measured) for result in results if result.against and held_out}
     notes = [*_notes_on_seals(family, broken), *_notes_on_runs(results, bool(store.runs_of(study)))]
-    if seen and (before is None or seen < before):
-        notes.append(f"the held-out part was shown on {seen}, before the study was judged")
+    if looked and looked["event"] == "held_out_shown":
+        notes.append(f"the held-out part was shown on {looked['at']}, before the study was judged")
     return Judgement(study.name, len(family.registrations), verdicts, quantities(study.quantities, measured), counts,
                      tuple(waiting.values()), tuple(notes), gains)  # fmt: skip
 
