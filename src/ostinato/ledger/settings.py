@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, pass_groups, tied_to
-from ostinato.study.draws import fixed
+from ostinato.study.draws import deepest, fixed
 from ostinato.study.fingerprint import MEMORY_ONLY
 from ostinato.study.records import Arm, Data, Model, Passes, Recipe
 from ostinato.study.truncation import gradient_passes, without_gradient
@@ -111,8 +111,10 @@ def scaling_words(model: Model) -> str:
 
 
 def _backprop(model: Model) -> str:
-    if not without_gradient(model):
+    if not without_gradient(deepest(model)):
         return "whole"
+    if isinstance(model.passes, Passes):
+        return "through the last half of every step's passes" if model.backprop == "half" else f"through the last {model.backprop} passes"
     passes = {gradient_passes(model, group.passes) for group in pass_groups(model)}
     return f"through the last {' or '.join(map(str, sorted(passes)))} passes"
 
