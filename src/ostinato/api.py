@@ -286,20 +286,9 @@ def fit(
     that others are compared with.  size, beside: of the study, and its other sizes whose runs are treatments.
     Raises FitError where the table cannot be read or cannot tell phi, StudyError for no such study.
     """
-    from ostinato.report.phi import FitSheet
-    from ostinato.scaling import analyse, read_table, runs_table
-    from ostinato.scaling.table import SUFFIXES
+    from ostinato.report.phi import fit_source
 
-    if Path(source).suffix.lower() in SUFFIXES:
-        if size is not None or list(beside):
-            raise StudyError(f"--size and --beside for {source}", "a table of runs has no sizes", "leave them out")
-        table = read_table(source, columns, unit)
-    else:
-        if list(columns) or unit != "nats":
-            raise StudyError("--column and --unit for a study", "its store knows every column, in nats", "leave them out")
-        loaded = Study.load(source, size, store)
-        table = runs_table(loaded.record, loaded.store, beside=[Study.load(source, other).record for other in beside])
-    return FitSheet(analyse(table, held, base))
+    return fit_source(source, list(columns), unit, held, base, size, list(beside), open_store(store))
 
 
 def list_runs(store: Path | str | None = None) -> list[dict[str, Any]]:

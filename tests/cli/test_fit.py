@@ -66,7 +66,7 @@ def test_stated_values_are_said(run, grid):
 
 @pytest.mark.parametrize("arguments, words", [([], "no column r"), (["--column", "r=loop"], "--column r=loops"),
                                               (["--column", "r=loops", "--unit", "bytes"], "nats or bits"),
-                                              (["--column", "r=loops", "--size", "desk"], "no sizes"),
+                                              (["--column", "r=loops", "--size", "desk"], "only a study has sizes"),
                                               (["--column", "r=loops", "--E", "9"], "below every loss")])  # fmt: skip
 def test_a_mistake_says_what_to_do(run, grid, arguments, words):
     code, _, said = run("fit", grid, *arguments)

@@ -57,6 +57,15 @@ def test_a_batch_is_what_its_problems_are_alone(published):
     assert together.theta[1, 5] == starts[1, 5] and together.theta[2, 1] == starts[2, 1]
 
 
+def test_a_large_table_is_taken_in_parts_with_the_same_result(published, monkeypatch):
+    rows = published().rows
+    problems = Problems.of(rows, starting_points(rows, 5))
+    whole = solve(rows, problems)
+    monkeypatch.setattr("ostinato.scaling.solve.LARGEST", 2 * len(rows))
+    parts = solve(rows, problems)
+    assert np.allclose(parts.value, whole.value, rtol=1e-9) and parts.done.tolist() == whole.done.tolist()
+
+
 def test_a_minimum_is_one(published):
     """No step of any free parameter lowers the objective."""
     rows = published().rows

@@ -80,6 +80,11 @@ def test_parameters_in_millions_are_suspected(table):
     assert "--column N_once=N_once*1e6" in small.warnings[0]
 
 
+def test_a_model_that_repeats_all_of_itself_is_a_row(table):
+    whole = made({"N_once": [0, 0], "N_rec": [1e7, 0], "r": [2, 2], "D": [1e9, 1e9], "loss": [3.0, 3.0]}, ("a", "b"), "made")
+    assert whole.N_rec.tolist() == [1e7] and whole.notes == ("b is left out: N_once is 0",)
+
+
 @pytest.mark.parametrize("name, content, words", [
     ("none.csv", None, "no such file"), ("empty.csv", "", "names the columns"), ("one.csv", "a,a\n1,2\n", "names the columns"),
     ("head.csv", "N_once,N_rec,r,D,loss\n", "no row can be used"), ("latin.csv", b"N_once,\xff\xfe\n", "not UTF-8"),

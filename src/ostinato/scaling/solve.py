@@ -16,6 +16,8 @@ import numpy as np
 from ostinato.scaling.law import ALPHA, BETA, DELTA, LOG_A, LOG_B, LOG_E, PHI, Rows, curvature, huber, huber_slope, jacobian, terms
 
 SETTLE, MOST = 8, 2000
+LARGEST = 400_000
+"""Rows times problems that are in memory at once: about 200 MB."""
 PHI_BOUNDS = (-3.0, 3.0)
 POWER_BOUNDS = (0.0, 3.0)
 TRACE = 12.0
@@ -53,7 +55,7 @@ class Problems:
                    np.broadcast_to(False if held is None else held, (count, 6)),
                    np.broadcast_to(rows.log_loss if log_loss is None else log_loss, (count, n)))  # fmt: skip
 
-    def some(self, chosen: np.ndarray) -> Problems:
+    def some(self, chosen: np.ndarray | slice) -> Problems:
         return Problems(self.theta[chosen], self.weights[chosen], self.held[chosen], self.log_loss[chosen])
 
 
@@ -67,7 +69,11 @@ class Solved:
 
 
 def solve(rows: Rows, problems: Problems, delta: float = DELTA, most: int = MOST) -> Solved:
-    """The minimum of every problem from its start; a start outside the bounds begins at them."""
+    """The minimum of every problem from its start; a start outside the bounds begins at them. Large tables are taken in parts."""
+    part = max(1, LARGEST // len(rows))
+    if len(problems.theta) > part:
+        parts = [solve(rows, problems.some(slice(at, at + part)), delta, most) for at in range(0, len(problems.theta), part)]
+        return Solved(*(np.concatenate([getattr(one, name) for one in parts]) for name in ("theta", "value", "done")))
     low, high = bounds(rows)
     theta = np.where(problems.held, problems.theta, np.clip(problems.theta, low, high))
     count = len(theta)

@@ -1,8 +1,8 @@
 """The table of runs of a study, from what its store holds: parameters from the records, losses from the last measurement of every run.
 
 Parameters are counted as published: matrices of layers (12 d^2 a block of a plain transformer), and of a repeated part its injection
-(2 d^2); no embedding, head, norm or scalar. An arm whose number of passes is drawn stands at the mean of what it draws. A treatment is
-what an arm does that the law does not know of: a truncated backpropagation, several residual streams.
+(2 d^2); no embedding, head, norm, scalar or mixing of streams. An arm whose passes are drawn stands at the number that it is measured
+with. A treatment is what an arm does that the law does not know of: truncated backpropagation, residual streams, drawn passes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ostinato.schedule.groups import repeated_groups
 from ostinato.store import Store
 from ostinato.study import vocab
 from ostinato.study.derive import arm_applications
-from ostinato.study.records import Arm, Model, Study
+from ostinato.study.records import Arm, Model, Passes, Study
 
 BASE = "base"
 COUNTED = ("matrix", "gate")
@@ -57,26 +57,19 @@ def size_of(arm: Arm) -> Size | None:
     owned = {row.name for row in rows if row.layer is None and row.role in COUNTED}
     again |= {row.name: row.size for row in rows if row.name in owned and groups}
     kept = sum(size for name, size in once.items() if name not in again)
-    r = mean_passes(model) or (groups[0].passes if groups else 1)
-    return Size(kept, sum(again.values()), float(r))
-
-
-def mean_passes(model: Model) -> float | None:
-    """The mean of the number of passes, where it is drawn anew every step; None where it is fixed."""
-    drawn = model.passes
-    if drawn is None or isinstance(drawn, int):
-        return None
-    return float(drawn.mean)
+    return Size(kept, sum(again.values()), float(groups[0].passes if groups else 1))
 
 
 def treatment_of(model: Model, r: float) -> str:
     """What an arm does beside looping, in words; `base` for nothing: with one pass no gradient is cut off."""
     said = []
-    backprop, streams = model.backprop, getattr(model, "streams", 1)
+    backprop, drawn = model.backprop, model.passes if isinstance(model.passes, Passes) else None
     if backprop is not None and r > (1 if backprop == "half" else backprop):
         said.append(f"backprop {backprop}")
-    if streams and streams > 1:
-        said.append(f"{streams} streams")
+    if model.streams > 1:
+        said.append(f"{model.streams} streams")
+    if drawn is not None:
+        said.append(f"r uniform {drawn.uniform[0]} to {drawn.uniform[1]}" if drawn.uniform else f"r Poisson {drawn.poisson:g}")
     return ", ".join(said) or BASE
 
 

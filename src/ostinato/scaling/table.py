@@ -30,7 +30,7 @@ WORDS = ("budget", "arm", "seed", "treatment")
 UNITS = {"nats": 1.0, "bits": math.log(2)}
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 FEW_PARAMETERS, FEW_TOKENS = 2e3, 1e4
-LEAST = {"N_once": 0.0, "N_rec": 0.0, "r": 1.0, "D": 0.0, "loss": 0.0}
+ABOVE_0 = ("D", "loss")
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,8 @@ def made(found: Mapping[str, Sequence[Any]], places: Sequence[str], source: str,
     for at, place in enumerate(places):
         row = {name: _float(found[name][at]) for name in NUMBERS}
         wrong = next((name for name in NUMBERS if not _possible(name, row[name])), None)
+        if wrong is None and row["N_once"] + row["N_rec"] == 0:
+            wrong = "N_once"
         called = f"{place} ({words['arm'][at]})" if words["arm"][at] else place
         if wrong is not None:
             notes.append(f"{called} is left out: {wrong} is {_word(found[wrong][at]) or 'empty'}")
@@ -165,7 +167,7 @@ def made(found: Mapping[str, Sequence[Any]], places: Sequence[str], source: str,
             numbers[name].append(row[name] * scale[name])
     if not kept:
         raise FitError(f"{source}: no row can be used" + (f" ({notes[0]})" if notes else ""),
-                       "N_once, D and loss are above 0, N_rec is not below 0, r is 1 or more",
+                       "D, loss and N_once + N_rec are above 0, r is 1 or more",
                        "correct the table, or map its columns")  # fmt: skip
     arrays = {name: np.array(values) for name, values in numbers.items()}
     table = RunTable(**arrays, **{name: tuple(words[name][at] for at in kept) for name in WORDS},
@@ -176,7 +178,7 @@ def made(found: Mapping[str, Sequence[Any]], places: Sequence[str], source: str,
 def _possible(name: str, value: float | None) -> bool:
     if value is None or not math.isfinite(value):
         return False
-    return value >= LEAST[name] if name in ("N_rec", "r") else value > LEAST[name]
+    return value > 0 if name in ABOVE_0 else value >= (1 if name == "r" else 0)
 
 
 def suspicions(table: RunTable) -> list[str]:
