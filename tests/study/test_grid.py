@@ -60,6 +60,8 @@ def test_a_budget_of_flops_becomes_whole_steps(tmp_path):
     {"mlp": {"kind": "swiglu", "hidden": 40}, "kv_heads": 1},
     {"backprop": "half"},
     {"backprop": 1, "kv_heads": 1},
+    {"streams": 2},
+    {"streams": 3, "backprop": "half"},
     {"inject": "none", "pass_norm": "no"},
     {"tie_embeddings": "yes"},
 ])  # fmt: skip

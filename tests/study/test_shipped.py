@@ -364,6 +364,23 @@ def test_phi_desk_and_its_diagnoses_share_the_runs_that_no_treatment_changes():
         assert (run_identity(arm, 1, "") == run_identity(desk[name], 1, "")) == same[arm.model.passes or 1]
 
 
+@pytest.mark.parametrize("size", ["paper", "desk"])
+def test_phi_diagnoses_change_one_key(size):
+    plain = arms("phi", size)
+    for suffix, key, value in (("truncated", "backprop", "half"), ("streams", "streams", 2)):
+        treated = arms("phi", f"{size}-{suffix}")
+        assert list(treated) == list(plain)
+        for name, arm in treated.items():
+            pair = plain[name].model.model_dump(), arm.model.model_dump()
+            differs = {one for one in pair[0] if pair[0][one] != pair[1][one]}
+            assert differs == (set() if suffix == "truncated" and arm.model.passes is None else {key}) and pair[1][key] in (value, None)
+            tokens = [recipe_steps(one.recipe).tokens for one in (plain[name], arm)]
+            assert tokens[0] == tokens[1] if size == "desk" else (tokens[1] > tokens[0]) == ("backprop" in differs)
+            if size == "paper":
+                budget = float(name.rpartition("C")[2])
+                assert abs(account(arm, 32_064).flops_per_token_trainer * tokens[1] / budget - 1) < 0.01
+
+
 def test_quickstart_asks_its_question():
     found = arms("quickstart")
     assert {name: effective_depth(arm_applications(arm.model)) for name, arm in found.items()} == {

@@ -41,15 +41,18 @@ def flops_per_token(model: Model, vocab: int, context: int) -> int:
     """Training FLOPs of a token of a model of attention and MLPs, as the source of the design counts: the ledger's `trainer` convention.
 
     6 × (matrices of every application + unembedding) + 12 × heads × head dimension × context for each attention; 2 and 4 in a pass without
-    gradient. The ledger, which stands to the right of the study, counts the same from the parameters themselves (tested).
+    gradient. Injection meets each of N residual streams, as do the N + 2 vectors by which a sublayer mixes them. The ledger, which stands
+    to the right of the study, counts the same from the parameters themselves (tested).
     """
     width, size, cut = model.d_model, head_dim(model), without_gradient(model)
     attention = 2 * width * size * (model.heads + kv_heads(model)) + 2 * model.heads * size * context
     mlp = (3 if model.mlp.kind == "swiglu" else 2) * width * model_hidden(model)
+    mixing = model.streams * (model.streams + 2) * width if model.streams > 1 else 0
     begins = {place for group in pass_groups(model) for place in group.begins} if model.inject == "linear" else set()
     total = 6 * vocab * width
     for index, one in enumerate(arm_applications(model)):
-        total += (2 if index in cut else 6) * (attention * one.attn + mlp * one.mlp + 2 * width**2 * (index in begins))
+        inside = (attention + mixing) * one.attn + (mlp + mixing) * one.mlp + 2 * width**2 * model.streams * (index in begins)
+        total += (2 if index in cut else 6) * inside
     return total
 
 
