@@ -207,8 +207,9 @@ def notes(found: Findings) -> Iterator[str]:
         yield f"No verdict on {name}: {why}."
     cells, profile = found.phi_bootstrap, found.phi_interval
     if cells[1] - cells[0] > 1.5 * (profile[1] - profile[0]):
-        yield (f"Over cells the interval is much wider ({cells[0]:.2f} to {cells[1]:.2f}): runs of a cell stray together, and that one "
-               "is the safer.")  # fmt: skip
+        low, high = (numbers.fixed(end, 2) for end in cells)
+        yield (f"Over cells the interval is much wider ({low} to {high}): runs of a cell stray together, or cells are few; that one is the "
+               "safer.")  # fmt: skip
 
 
 def _first(said: Sequence[str]) -> list[str]:

@@ -111,7 +111,7 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
             flops.append(result.ledger.flops_per_token * run.tokens)
     if not flops:
         raise FitError(f"no run of {study.name} is finished", "the law is fitted to runs that are trained and measured to their end",
-                       f"ostinato run {study.name}")  # fmt: skip
+                       f"ostinato run {study.name}" + (f" --size {study.size}" if study.size else ""))  # fmt: skip
     columns["budget"] = budgets(np.array(flops), np.array(columns["D"], dtype=float))
     table = made(columns, columns["arm"], study.name)
     return RunTable(**{**vars(table), "notes": (*notes, *table.notes)})
