@@ -22,7 +22,7 @@ class Numbers:
         self.arms, self.reference = tuple(numbers), "plain"
         self.numbers = {str(parse_expression(text if "(" in text else f"gain({text})")): value for text, value in numbers.items()}
 
-    def value(self, term):
+    def value(self, term, seeds=None):
         found = self.numbers[str(term)]
         if isinstance(found, str):
             raise NotEstimable(found)

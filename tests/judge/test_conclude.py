@@ -77,7 +77,9 @@ def test_outcomes_of_others(prediction, numbers, sure):
     assert unknown.kind == "NOT ESTIMABLE" and "E1 is not estimable" in unknown.reason
     assert verdicts(sure(0.03, 0.02))["E2"].strength == "within noise" and list(verdicts(0.01)) == ["E2", "E1"]
     waits = prediction("outcome(E1) is NOT ESTIMABLE", name="E3")
-    assert Conclusions([first, waits], numbers(a=NO)).verdicts()["E3"].kind == "SUPPORTED"
+    found = Conclusions([first, waits], numbers(a=NO)).verdicts()["E3"]
+    assert (found.kind, found.strength, found.p) == ("SUPPORTED", "within noise", None)
+    assert found.reason == "E1 is NOT ESTIMABLE, on nothing measured"
 
 
 def test_outcomes_that_are_no_ones(prediction, numbers):

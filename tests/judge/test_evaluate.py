@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ostinato.claims import parse_condition, parse_expression
 from ostinato.judge.evaluate import Truth, all_of, any_of, decide, estimate, evaluate
 from ostinato.judge.fieller import ratio_over_documents, ratio_over_seeds
-from ostinato.judge.value import DOCUMENTS, SEEDS, over_units
+from ostinato.judge.value import DOCUMENTS, SEEDS, Value, over_units
 
 
 @pytest.fixture(scope="session")
@@ -154,7 +154,7 @@ def test_a_ratio_is_fiellers(numbers, seed, border, level):
         return
     documents, over = ratio_over_documents(sums[0], sums[1], sizes), ratio_over_seeds(*seeds)
     assert clause.holds == (documents.point >= border) and clause.margin == pytest.approx(documents.point - border)
-    assert clause.clear == (not documents.holds(border) and not over.holds(border))
+    assert clause.clear == all(one.bounded and not one.holds(border) for one in (documents, over))
     for exact, ends in ((documents, clause.interval_documents), (over, clause.interval_seeds)):
         wanted = (exact.low - border, exact.high - border) if exact.bounded else None
         assert ends == (wanted and pytest.approx(wanted, rel=1e-9, abs=1e-11))
@@ -169,6 +169,58 @@ def test_a_ratio_turned_around_has_its_interval_turned(numbers):
     assert below.interval_documents == pytest.approx((0.9 - exact.high, 0.9 - exact.low)) and below.margin == -above.margin
     assert above.interval_documents == pytest.approx((exact.low - 0.9, exact.high - 0.9))
     assert below.seeds == {seed: pytest.approx(-value) for seed, value in above.seeds.items()}
+
+
+class Drawn:
+    """Numbers by seed alone: {arm: {seed: its loss}}, compared with `plain`."""
+
+    reference = "plain"
+
+    def __init__(self, losses):
+        self.losses, self.arms = losses, tuple(losses)
+
+    def value(self, term, seeds=None):
+        mine = self.losses[term.arm]
+        found = {seed: self.losses["plain"][seed] - loss if term.name == "gain" else loss for seed, loss in mine.items()
+                 if seeds is None or seed in seeds}  # fmt: skip
+        mean = sum(found.values()) / len(found)
+        return Value(mean, {seed: each - mean for seed, each in found.items()}, unit="nats/token")
+
+
+def clear_of(text, losses_of, studies=600):
+    """How often the condition holds and is clear, as a share."""
+    node = parse_condition(text)
+    found = [decide(node, Drawn(losses_of()), lambda _: Truth(None)) for _ in range(studies)]
+    return sum(bool(truth.holds and truth.clear) for truth in found) / studies
+
+
+@pytest.mark.parametrize("text", ["loss(b) < loss(a)", "gain(b) > gain(a)"])
+def test_identical_arms_are_as_seldom_told_apart_where_one_lacks_a_seed(text):
+    random = np.random.default_rng(1)
+
+    def losses():
+        seed, loop, own = random.normal(0, [[0.02], [0.01], [0.001]], (3, 4))
+        a, b, plain = 3 + seed + loop + own, 3 + seed + loop + random.normal(0, 0.001, 4), 3 + seed + random.normal(0, 0.001, 4)
+        return {"plain": dict(enumerate(plain)), "a": dict(enumerate(a)), "b": dict(enumerate(b[:3]))}
+
+    assert clear_of(text, losses) <= 0.05  # 0.34 and 0.17, were each over its own seeds
+
+
+def test_a_ratio_over_what_is_not_told_from_0_is_not_clear():
+    random = np.random.default_rng(2)
+
+    def losses():
+        return {"plain": {1: 0.0, 2: 0.0}, "a": dict(enumerate(-random.normal(1, 0.001, 2), 1)),
+                "b": dict(enumerate(-random.normal(0, 0.1, 2), 1))}  # fmt: skip
+
+    assert clear_of("gain(a) / gain(b) >= 0.6", losses) <= 0.045  # 0.10, were it told by gain(a) - 0.6 gain(b) alone; 0.025 is the truth
+    two = Drawn({"plain": {1: 0.0, 2: 0.0}, "a": {1: -1.0, 2: -1.001}, "b": {1: -0.3, 2: -0.4}})
+    for text in ("gain(a) / gain(b) >= 0.6", "1 - gain(a) / gain(b) < 0.4", "gain(a) / gain(b) > 0.1 * gain(b)"):
+        found = decide(parse_condition(text), two, lambda _: Truth(None))
+        assert found.holds and not found.clear and found.p > 0.05, text
+        assert "the 95% interval of its divisor over seeds (2 seeds) holds 0" in found.reason
+    (clause,) = decide(parse_condition("gain(a) / gain(b) >= 0.6"), two, None).clauses
+    assert clause.seeds == pytest.approx({1: 1 / 0.3 - 0.6, 2: 1.001 / 0.4 - 0.6})  # the ratios themselves, not to first order
 
 
 def test_an_estimate_has_its_intervals(numbers):

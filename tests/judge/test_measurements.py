@@ -10,8 +10,10 @@ import pytest
 
 from ostinato.analysis import class_gains, compare_tables, named_classes, results_table
 from ostinato.analysis.intervals import over_values
-from ostinato.claims import parse_expression
+from ostinato.claims import parse_condition, parse_expression
+from ostinato.judge.conclude import quantities
 from ostinato.judge.estimable import NotEstimable
+from ostinato.judge.evaluate import decide
 from ostinato.judge.measurements import StudyMeasurements
 from ostinato.judge.value import DOCUMENTS
 
@@ -101,11 +103,23 @@ def test_losses(ended):
 
 
 def test_windows_won(ended):
-    (_, twice, _), found = results_table(ended.study, ended.store), value(ended, "won(twice)")
-    assert found.point == pytest.approx(twice.pairing.windows_won / twice.pairing.windows) and len(found.seeds) == 3
-    mean = [np.mean([ended.losses[arm, seed, "validation", 2048].astype(float) for seed in (1, 2, 3)], 0) for arm in ("plain", "twice")]
-    won = [float(each.sum() > 0) for each in np.split(mean[0] - mean[1], range(256, len(mean[0]), 256))]
-    assert found.point == np.mean(won)
+    found, won = value(ended, "won(twice)"), {}
+    for seed in (1, 2, 3):
+        plain, twice = (ended.losses[arm, seed, "validation", 2048].astype(float) for arm in ("plain", "twice"))
+        won[seed] = np.array([each.sum() > 0 for each in np.split(plain - twice, range(256, len(plain), 256))], float)
+    shares = {seed: each.mean() for seed, each in won.items()}
+    assert found.point == pytest.approx(np.mean(list(shares.values()))) and found.by_seed() == pytest.approx(shares)
+    assert value(ended, "won(twice, seed=2)").point == shares[2]
+
+
+def test_windows_won_by_seed_are_shares_between_0_and_1(bench):
+    """Seeds 1 and 2 lose every window by little, seed 3 wins them all by much: a third is won, though the mean loss is lower."""
+    made = bench({"plain": {}, "twice": {}}).run("plain", level=3.0, spread=0.0)
+    for seed, level in ((1, 3.1), (2, 3.1), (3, 2.0)):
+        made.run("twice", seed, level=level, spread=0.0)
+    found = value(made, "won(twice)")
+    assert found.point == pytest.approx(1 / 3) and found.by_seed() == pytest.approx({1: 0.0, 2: 0.0, 3: 1.0}, abs=1e-12)
+    assert found.documents.error == pytest.approx(0.0, abs=1e-12)  # each document wins a third
 
 
 def test_costs(ended):
@@ -126,6 +140,41 @@ def test_only_seeds_in_common_are_paired(bench):
     assert list(value(made, "gain(twice)").seeds) == [2]
     assert refused(made, "gain(deep)") == "no seed is in both arms: plain has 1, 2 and deep has 3"
     assert list(value(made, "loss(twice)").seeds) == [2, 3]
+
+
+def test_a_comparison_is_over_the_seeds_that_all_its_terms_have(bench):
+    made = bench(ARMS).run("plain", level=3.0).run("twice", level=2.9).run("deep", 1, level=2.95).run("deep", 2, level=2.93)
+    measured = StudyMeasurements(made.study, made.store)
+    mean = {(arm, seed): losses.astype(float).mean() for (arm, seed, part, at), losses in made.losses.items()
+            if (part, at) == ("validation", 2048)}  # fmt: skip
+    wanted = {seed: mean["deep", seed] - mean["twice", seed] for seed in (1, 2)}
+    texts = ("loss(deep) - loss(twice) > 0.02", "gain(twice) - gain(deep) > 0.02", "loss(deep) > loss(twice) + 0.02",
+             "gain(deep) < gain(twice) - 0.02")  # fmt: skip
+    truths = [decide(parse_condition(text), measured, None) for text in texts]
+    for truth in truths:
+        (clause,) = truth.clauses
+        assert clause.margin == pytest.approx(np.mean(list(wanted.values())) - 0.02, abs=1e-12)
+        assert clause.seeds == pytest.approx({seed: each - 0.02 for seed, each in wanted.items()}, abs=1e-12)
+        assert clause.interval_documents == pytest.approx(truths[0].clauses[0].interval_documents, abs=1e-12)
+        assert (truth.holds, truth.clear, truth.p) == (truths[0].holds, truths[0].clear, pytest.approx(truths[0].p))
+        assert clause.reason.endswith("over seeds 1, 2, which all its terms have (left out: 3)")
+    ratio = decide(parse_condition("gain(deep) / gain(twice) > 0.2"), measured, None).clauses[0]
+    gains = {arm: {seed: mean["plain", seed] - mean[arm, seed] for seed in (1, 2)} for arm in ("deep", "twice")}
+    assert ratio.left == pytest.approx(sum(gains["deep"].values()) / sum(gains["twice"].values()), rel=1e-9)
+    assert ratio.seeds == pytest.approx({seed: gains["deep"][seed] / gains["twice"][seed] - 0.2 for seed in (1, 2)}, rel=1e-9)
+    (difference,) = quantities({"by": "loss(deep) - loss(twice)"}, measured)
+    assert difference.value == pytest.approx(np.mean(list(wanted.values())), abs=1e-12)
+    cost = decide(parse_condition("gain(twice) / params(deep) < 1"), measured, None).clauses[0]  # a cost has no seeds
+    alone = decide(parse_condition("gain(twice) - loss(deep, seed=1) < 1"), measured, None).clauses[0]  # nor is what is of one by its word
+    gain = value(made, "gain(twice)").point
+    assert not cost.reason and cost.left == pytest.approx(gain / value(made, "params(deep)").point)
+    assert alone.left == pytest.approx(gain - mean["deep", 1]) and "left out" not in alone.reason
+
+
+def test_terms_without_a_seed_in_common_are_not_compared(bench):
+    made = bench(ARMS).run("plain").run("twice", 1).run("deep", 2).run("deep", 3)
+    found = decide(parse_condition("gain(twice) > gain(deep)"), StudyMeasurements(made.study, made.store), None)
+    assert found.holds is None and found.reason == "no seed is in all of its terms: gain(twice) has 1; gain(deep) has 2, 3"
 
 
 def test_what_is_not_there_yet(bench):
@@ -196,6 +245,16 @@ def test_crossings(bench):
         assert found.documents.values[place] * math.sqrt(shrinkage) == pytest.approx(slope, rel=1e-4, abs=1e-6)
     assert found.unit == "tokens" and found.point == pytest.approx(crosses(np.ones(12)))
     assert "never changes its sign" in refused(made, "crossing(deep)")
+
+
+def test_a_crossing_that_a_seed_never_makes_is_no_clearer_beside_other_terms(bench):
+    made = bench(ARMS).run("plain", level=3.0, spread=0.0).run("deep", level=2.9)
+    for seed, before in ((1, 3.3), (2, 3.31), (3, 2.95)):  # seed 3 is ahead from the start
+        made.run("twice", seed, level=before, tokens=(1024,)).run("twice", seed, level=2.9, tokens=(2048,))
+    measured = StudyMeasurements(made.study, made.store)
+    found = decide(parse_condition("crossing(twice) > 1000 * loss(deep) / loss(twice)"), measured, None)
+    assert found.holds and not found.clear and "the gain of seed 3 never changes its sign" in found.reason
+    assert list(found.clauses[0].seeds) == [1, 2]
 
 
 def test_lens_and_depth(ended):

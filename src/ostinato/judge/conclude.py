@@ -78,8 +78,9 @@ class Conclusions:
             reason = f"{name} is not estimable"
             return Truth(None, False, None, (Clause(text, None, False, reason=reason),), reason)
         said = f"{name} is {verdict.outcome}"
-        clear = verdict.strength != WITHIN_NOISE
-        clause = Clause(text, same, clear, p=verdict.p, reason=said if clear else f"{said}, within noise")
+        clear = verdict.strength == CLEAR
+        doubt = "on nothing measured" if verdict.kind == NOT_ESTIMABLE else "within noise"
+        clause = Clause(text, same, clear, p=verdict.p, reason=said if clear else f"{said}, {doubt}")
         return Truth(same, clear, verdict.p, (clause,), "" if clear else clause.reason)
 
     def _conclude(self, prediction: Prediction) -> Verdict:

@@ -2,7 +2,7 @@
 
 A measure is of runs at the end of their training, unless `tokens=` names a point before it: an arm that is half way is not judged as if it
 had ended. A comparison is paired by seed, over the seeds that both arms have; a single gain is the point, the interval over documents and
-the gains by seed of the table of results.
+the gains by seed of the table of results. What stands beside other terms in one comparison is asked for over the seeds of all of them.
 """
 
 from __future__ import annotations
@@ -63,23 +63,27 @@ class StudyMeasurements:
         self._held_out = held_out
         self._folders, self._groupings, self._losses = store.runs_of(study), Groupings(store), Losses(store)
         self._newest: dict[str, dict[str, Runs]] = {}
-        self._known: dict[Measure, Value | NotEstimable] = {}
+        self._known: dict[tuple[Measure, frozenset[int] | None], Value | NotEstimable] = {}
 
-    def value(self, term: Measure) -> Value:
-        """Raises NotEstimable: the arm is not there, not run, failed or half way; nothing is stored that the number could come from."""
-        if term not in self._known:
+    def value(self, term: Measure, seeds: frozenset[int] | None = None) -> Value:
+        """seeds: of these alone, of those that it has; None: of all. A cost is of no seed.
+
+        Raises NotEstimable: the arm is not there, not run, failed or half way; nothing is stored that the number could come from.
+        """
+        key = term, seeds
+        if key not in self._known:
             try:
-                self._known[term] = self._find(term)
+                self._known[key] = self._find(term, seeds)
             except NotEstimable as error:
-                self._known[term] = error
+                self._known[key] = error
             except StoreError as error:
-                self._known[term] = in_words(error)
-        found = self._known[term]
+                self._known[key] = in_words(error)
+        found = self._known[key]
         if isinstance(found, NotEstimable):
             raise found
         return found
 
-    def _find(self, term: Measure) -> Value:
+    def _find(self, term: Measure, seeds: frozenset[int] | None) -> Value:
         options = dict(term.options)
         result = self._result(term.arm)
         if term.name in _COSTS:
@@ -90,6 +94,10 @@ class StudyMeasurements:
             return Value(float(amount), unit=unit)
         if options.get("part") == "held_out" and not self._held_out:
             raise NotEstimable("the held-out part is not shown before the study is judged")
+        if seeds is not None:  # of one arm, for its pairs are of the seeds that both have
+            kept = tuple(seed for seed in result.arm.seeds if seed in seeds)
+            runs = tuple(run for run in result.runs if run.seed in seeds)
+            result = replace(result, arm=result.arm.model_copy(update={"seeds": kept}), runs=runs)
         find: Callable[[ArmResult, Mapping[str, str]], Value] = getattr(self, f"_{term.name}")
         return find(result, options)
 
@@ -145,7 +153,7 @@ class StudyMeasurements:
         return over_units(keys, np.mean(list(nats.values()), axis=0), sizes, seeds, BITS, DOCUMENT)
 
     def _won(self, result: ArmResult, options: Mapping[str, str]) -> Value:
-        """Windows as in `analysis.paired`; a window belongs to the document that it begins in."""
+        """The share of each seed, averaged. Windows as in `analysis.paired`; a window belongs to the document that it begins in."""
         base = self._base(result, options)
         if other_tokens(base, result):
             raise NotEstimable(f"{result.name} has other tokens than {base.name}: they share no windows")
@@ -154,11 +162,11 @@ class StudyMeasurements:
         row = text.targets.row
         window = np.arange(len(text.place)) // WINDOW if row is None else np.unique(row, return_inverse=True)[1]
         _, first = np.unique(window, return_index=True)
-        nats = {seed: np.bincount(window, np.subtract(theirs.losses, mine.losses, dtype=np.float64))
+        wins = {seed: np.bincount(window, np.subtract(theirs.losses, mine.losses, dtype=np.float64)) > 0
                 for seed, (theirs, mine) in tables.items()}  # fmt: skip
-        seeds = {seed: float(np.mean(each > 0)) for seed, each in nats.items()}
+        seeds = {seed: float(np.mean(each)) for seed, each in wins.items()}
         document, number = text.place[first], len(text.keys)
-        won = np.bincount(document, np.mean(list(nats.values()), axis=0) > 0, number)
+        won = np.bincount(document, np.mean(list(wins.values()), axis=0), number)
         held = np.bincount(document, minlength=number)
         kept = np.flatnonzero(held)
         return over_units(text.keys[kept], won[kept], held[kept], seeds, "of windows", DOCUMENT)
@@ -231,7 +239,8 @@ class StudyMeasurements:
         if name not in self._newest:
             self._newest[name] = dict(newest(self.study, self.store, name))
         wanted = int(options["seed"]) if "seed" in options else None
-        runs = {seed: pair for seed, pair in self._newest[name].get(result.name, {}).items() if wanted in (None, seed)}
+        asked = {run.seed for run in result.runs if wanted in (None, run.seed)}
+        runs = {seed: pair for seed, pair in self._newest[name].get(result.name, {}).items() if seed in asked}
         if not runs:
             raise NotEstimable(f"{name} of {result.name} is not measured", "", "give `ostinato measure`")
         tokens = next(iter(runs.values()))[1].tokens
@@ -261,7 +270,8 @@ class StudyMeasurements:
         found = against(base, result, self._folders, self._groupings).crossing
         if found is None or found.tokens is None:
             raise NotEstimable(f"the gain of {result.name} over {base.name} never changes its sign")
-        never = [str(seed) for seed, at in found.by_seed.items() if at is None]
+        whole = against(base, self.results[result.name], self._folders, self._groupings).crossing  # to leave such a seed out hides nothing
+        never = [str(seed) for seed, at in whole.by_seed.items() if at is None]
         seeds = {seed: at for seed, at in found.by_seed.items() if at is not None}
         mean = math.fsum(seeds.values()) / len(seeds) if seeds else 0.0
         return replace(

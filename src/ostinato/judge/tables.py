@@ -18,6 +18,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from ostinato.judge.value import Residuals, Value
 _UNITS = {"params": "parameters", "flops": "FLOPs", "flops_per_token": "FLOPs/token", "seconds": "seconds", "peak_bytes": "bytes",
           "tokens": "tokens", "first_pass_ends": "tokens", "crossing": "tokens", "ppl": "perplexity", "lens": NATS, "depth": NATS,
           "pairs": "of pairs", "won": "of windows"}  # fmt: skip
+_T = TypeVar("_T")
 EXACT = ("params", "flops", "flops_per_token", "seconds", "peak_bytes", "tokens", "first_pass_ends")
 """What is counted, and taken without noise."""
 
@@ -84,19 +86,19 @@ class TableMeasurements:
         self.table, self.reference, self.noise = table, reference, noise
         self.arms = tuple(table.arms)
 
-    def value(self, term: Measure) -> Value:
-        """Raises NotEstimable: the table has no such arm, or does not print such a number of it."""
+    def value(self, term: Measure, seeds: frozenset[int] | None = None) -> Value:
+        """seeds: of the rows of these alone; None: of all. Raises NotEstimable: no such arm, or no such number of it."""
         asked, options = what(term), dict(term.options)
-        seed = int(options["seed"]) if "seed" in options else None
+        seeds = frozenset({int(options["seed"])}) if "seed" in options else seeds
         if term.name == "gain":
-            return self._gain(term.arm, self._base(term.arm, asked), asked.but(over=None), seed)
+            return self._gain(term.arm, self._base(term.arm, asked), asked.but(over=None), seeds)
         if term.name in ("won", "crossing"):
-            return self._compared(term.arm, asked, seed)
+            return self._compared(term.arm, asked, seeds)
         if term.name == "loss":
-            return self._loss(term.arm, asked, seed)
+            return self._loss(term.arm, asked, seeds)
         if term.name == "ppl":
-            return self._ppl(term.arm, asked, seed)
-        return self._direct(term.arm, asked, seed)
+            return self._ppl(term.arm, asked, seeds)
+        return self._direct(term.arm, asked, seeds)
 
     def base_of(self, arm: str) -> str:
         """The arm that this one is compared with where nothing says `over`; "" where there is none."""
@@ -115,21 +117,21 @@ class TableMeasurements:
 
     # --- a gain, a loss
 
-    def _gain(self, arm: str, base: str, asked: What, seed: int | None) -> Value:
+    def _gain(self, arm: str, base: str, asked: What, seeds: frozenset[int] | None) -> Value:
         some = None
         for one, other, sign in ((arm, base, 1.0), (base, arm, -1.0)):
-            if numbers := _of_seed(self.gain_printed(one, other, asked), seed):
+            if numbers := _of_seeds(self.gain_printed(one, other, asked), seeds):
                 some = self._value(numbers, [(one, -1.0), (other, 1.0)], asked, _unit(asked)) * sign
-                if len(numbers) == sum(seed in (None, line.seed) for line in self.table.arms.get(one, ())):
+                if len(numbers) == len(_of_seeds({line.seed: line for line in self.table.arms.get(one, ())}, seeds)):
                     return some
         try:
-            of_base = None if len(self._lines(base)) == 1 else seed
-            return self._loss(base, asked.but("loss"), of_base) - self._loss(arm, asked.but("loss"), seed)
+            of_base = None if len(self._lines(base)) == 1 else seeds
+            return self._loss(base, asked.but("loss"), of_base) - self._loss(arm, asked.but("loss"), seeds)
         except NotEstimable as error:
             if some is not None:
                 return some  # of some of its seeds
             for third in self._thirds(asked):
-                sides = [_of_seed(self.gain_printed(one, third, asked), seed) for one in (arm, base)]
+                sides = [_of_seeds(self.gain_printed(one, third, asked), seeds) for one in (arm, base)]
                 if all(sides):
                     mine, theirs = (self._value(numbers, [(one, -1.0), (third, 1.0)], asked, _unit(asked))
                                     for one, numbers in zip((arm, base), sides, strict=True))  # fmt: skip
@@ -152,40 +154,40 @@ class TableMeasurements:
             self._lines(base)
         return base
 
-    def _compared(self, arm: str, asked: What, seed: int | None) -> Value:
+    def _compared(self, arm: str, asked: What, seeds: frozenset[int] | None) -> Value:
         base = self._base(arm, asked)
         columns = [asked, asked.but(over=base)]
         columns += [asked.but(over=None)] if self.base_of(arm) == base else []
-        found = next((each for each in columns if _of_seed(self.printed(arm, each), seed)), asked)
-        return self._direct(arm, found, seed)
+        found = next((each for each in columns if _of_seeds(self.printed(arm, each), seeds)), asked)
+        return self._direct(arm, found, seeds)
 
-    def _loss(self, arm: str, asked: What, seed: int | None) -> Value:
-        numbers = _of_seed(self.printed(arm, asked), seed)
+    def _loss(self, arm: str, asked: What, seeds: frozenset[int] | None) -> Value:
+        numbers = _of_seeds(self.printed(arm, asked), seeds)
         perplexity = asked.but("ppl", unit=None)
-        if not numbers and asked.get("unit") == "nats" and _of_seed(self.printed(arm, perplexity), seed):
-            found = self._direct(arm, perplexity, seed)
+        if not numbers and asked.get("unit") == "nats" and _of_seeds(self.printed(arm, perplexity), seeds):
+            found = self._direct(arm, perplexity, seeds)
             if found.point <= 0:
                 raise NotEstimable(f"a perplexity of {found.point:.4g}: it is above 0")
             return found.through(math.log, 1 / found.point, NATS)
-        return self._direct(arm, asked, seed)
+        return self._direct(arm, asked, seeds)
 
-    def _ppl(self, arm: str, asked: What, seed: int | None) -> Value:
+    def _ppl(self, arm: str, asked: What, seeds: frozenset[int] | None) -> Value:
         nats = asked.but("loss", unit="nats")
-        if _of_seed(self.printed(arm, asked), seed) or not _of_seed(self.printed(arm, nats), seed):
-            return self._direct(arm, asked, seed)
-        found = self._direct(arm, nats, seed)
+        if _of_seeds(self.printed(arm, asked), seeds) or not _of_seeds(self.printed(arm, nats), seeds):
+            return self._direct(arm, asked, seeds)
+        found = self._direct(arm, nats, seeds)
         if found.point > 700:
             raise NotEstimable(f"exp of {found.point:.4g} nats is beyond all bounds")
         return found.through(math.exp, math.exp(found.point), _UNITS["ppl"])
 
-    def _direct(self, arm: str, asked: What, seed: int | None) -> Value:
+    def _direct(self, arm: str, asked: What, seeds: frozenset[int] | None) -> Value:
         """As it is printed."""
         lines = self._lines(arm)
-        numbers = _of_seed(self.printed(arm, asked), seed)
+        numbers = _of_seeds(self.printed(arm, asked), seeds)
         if numbers:
             return self._value(numbers, [(arm, 1.0)], asked, _unit(asked))
-        if seed is not None and seed not in {line.seed for line in lines}:
-            raise NotEstimable(f"the table has no seed {seed} of {arm}")
+        if seeds and not seeds & {line.seed for line in lines}:
+            raise NotEstimable(f"the table has no seed {', '.join(map(str, sorted(seeds)))} of {arm}")
         raise NotEstimable(f"the table gives no {asked} of {arm}", self._says())
 
     def _lines(self, arm: str) -> list[Line]:
@@ -231,8 +233,8 @@ def _run(arm: str, seed: int | None, asked: What) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
-def _of_seed(numbers: Mapping[int | None, Printed], seed: int | None) -> dict[int | None, Printed]:
-    return {each: number for each, number in numbers.items() if seed in (None, each)}
+def _of_seeds(numbers: Mapping[int | None, _T], seeds: frozenset[int] | None) -> dict[int | None, _T]:
+    return {each: number for each, number in numbers.items() if seeds is None or each in seeds}
 
 
 def _unit(asked: What) -> str:
