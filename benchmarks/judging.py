@@ -120,7 +120,8 @@ def lacking(number: int, seeds: int) -> list[Row]:
     for _ in range(number):
         sizes = sizes_of(random, documents)
         seed, loop = random.normal(0, [[2 * OF_SEEDS], [OF_SEEDS]], (2, seeds))
-        runs = 3 + seed[:, None] + random.normal(0, OF_SEEDS / 10, (3, seeds, 1)) + random.normal(0, OF_DOCUMENTS / 30, (3, seeds, documents))
+        runs = 3 + seed[:, None] + random.normal(0, OF_SEEDS / 10, (3, seeds, 1))
+        runs = runs + random.normal(0, OF_DOCUMENTS / 30, (3, seeds, documents))
         runs[1:] += loop[:, None]
         losses = {arm: dict(enumerate(each * sizes)) for arm, each in zip(("base", "a", "b"), runs, strict=True)}
         del losses["b"][seeds - 1]
