@@ -11,7 +11,7 @@ from ostinato import api
 from ostinato.cli.main import app
 from ostinato.errors import StoreError, StudyError
 
-OF_A_STUDY = {"plan", "run", "report", "draw"}
+OF_A_STUDY = {"plan", "register", "run", "judge", "report", "draw"}
 OTHER_NAMES = {"list": ("list_runs", "list_studies"), "export": ("export_run",), "measure": ("take_measures",)}
 """Verbs whose function is not called so: a room of the house has the name, or there are two."""
 

@@ -102,7 +102,7 @@ def test_forest_best_at_the_top_with_interval_and_seeds():
     assert at["deep"] < at["twice"]
     assert len(lines(picture, "interval")) == 6, "a bar and two ends each"
     assert len(paths(picture, "hollow")) == 2, "two seeds of twice; the one of deep is its gain"
-    assert "deep: +0.0700 [+0.0600, +0.0800]" in [title for title, _ in paths(picture, "dot")]
+    assert "deep: +0.0700 [+0.0600 to +0.0800]" in [title for title, _ in paths(picture, "dot")]
     assert next(root.iter(SVG + "rect")).find(SVG + "title").text == "seeds of plain differ by 0.0040"
     bars = [line for line in lines(picture, "interval") if line.get("y1") == line.get("y2")]
     assert all(float(bar.get("x1")) < float(bar.get("x2")) for bar in bars)

@@ -151,7 +151,7 @@ def test_the_same_store_gives_the_same_bytes(filled, study, tmp_path):
 def test_default_path_is_in_the_store_and_differs_by_study(filled, study):
     path = write_report(study, filled)
     assert path.parent == filled.root / "reports" and path.exists()
-    changed = study.model_copy(update={"question": "another?"})
+    changed = study.model_copy(update={"size": "another"})
     assert write_report(changed, filled) != path and path.exists(), "a changed study leaves the other's page alone"
     folder = filled.root / "elsewhere"
     folder.mkdir()
@@ -297,7 +297,7 @@ def test_held_out_numbers_are_not_read(filled, study, monkeypatch):
 
 
 def test_other_versions_are_named_and_not_mixed(filled, study, fill_store):
-    changed = study.model_copy(update={"question": "another?"})
+    changed = study.model_copy(update={"size": "another"})
     assert "Nothing is measured yet" in page(changed, filled), "results of the other version are not this one's"
     assert "1 other version " in page(changed, filled)
     fill_store(filled, changed, gains={"twice": 0.2})

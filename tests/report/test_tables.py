@@ -56,7 +56,7 @@ def test_a_prompt_shows_the_table(filled, study):
 
 def test_a_plan_says_how_many_runs():
     assert "8 runs (4 arms, 2 seeds each)" in " ".join(printed(PlanSheet(plan(load_study("quickstart"))), 100).split())
-    assert "contingent arm" in printed(PlanSheet(plan(load_study("loop2", size="paper"))), 200)
+    assert "2 arms more where what they wait for comes true" in printed(PlanSheet(plan(load_study("loop2", size="paper"))), 200)
     study = load_study("quickstart")
     again = study.arms[2].model_copy(update={"name": "again", "seeds": (2, 3)})
     planned = plan(study.model_copy(update={"arms": [*study.arms, again]}))

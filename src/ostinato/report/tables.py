@@ -115,6 +115,7 @@ def to_rich(table: Table, width: int | None = None) -> RichTable:
     from rich.text import Text
 
     table = table.in_terminal(width)
+    narrow = width is not None and table.width() > width  # then names break as well, and numbers never do
     shown = RichTable(
         title=escape(table.caption),
         title_justify="left",
@@ -125,7 +126,7 @@ def to_rich(table: Table, width: int | None = None) -> RichTable:
         padding=(0, 0, 0, 1),
     )
     for index, column in enumerate(table.columns):
-        words = not column.number and index > 0
+        words = not column.number and (index > 0 or narrow)
         shown.add_column(
             escape(_in_two_lines(column.label)),
             justify="right" if column.number else "left",

@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from statistics import NormalDist
 
-import numpy as np
 
 from ostinato.study.records import Model, Passes
 
@@ -42,6 +41,8 @@ def most(draw: Passes) -> int:
 
 def drawn(draw: Passes, seed: int, step: int) -> int:
     """The passes of a step (from 0)."""
+    import numpy as np  # a verb that only reads a study needs none of it
+
     digest = hashlib.sha256(f"passes|{seed}|{step}".encode()).digest()
     one, other = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little"))).random(2).tolist()
     if draw.uniform:
@@ -62,6 +63,8 @@ def _poisson(mean: float, share: float) -> int:
 @lru_cache(maxsize=64)
 def probabilities(draw: Passes) -> dict[int, float]:
     """Of every number of passes that is not negligible; they add up to 1."""
+    import numpy as np  # a verb that only reads a study needs none of it
+
     if draw.uniform:
         first, last = draw.uniform
         return dict.fromkeys(range(first, last + 1), 1 / (last - first + 1))

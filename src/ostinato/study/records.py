@@ -352,7 +352,7 @@ def _between(value: Any) -> Any:
 class Prediction(Record):
     """What somebody expects, said before it is known; conditions are in the language of `ostinato.claims`, each under its own name."""
 
-    name: str = Field("", description="default: p1, p2, … in order")
+    name: str = Field("", description="default: p1, p2 and so on, in order")
     claim: str = Field("", description="in words")
     supported: Annotated[dict[str, str], BeforeValidator(_by_own_name("SUPPORTED"))] = Field(
         description="a condition, as gain(twice) >= 0.02; or several by own names, and the first that holds names the outcome"
