@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -91,9 +92,18 @@ def test_what_is_amended_is_seen(made):
 
 def test_an_edited_registration_is_said(made):
     path = register(made.study, made.store).path / "study.json"
+    made.run("plain", level=3.0).run("twice", level=2.9).run("deep", level=2.8)
+    assert judge(made.study, made.store).exit_status == 0
     path.write_text(path.read_text().replace("0.05", "0.01"))
     judgement = judge(made.study, made.store)
-    assert any("line" in note for note in judgement.notes) and all(one.exploratory for one in judgement.verdicts)
+    assert any("line" in fault and "0.01" in fault for fault in judgement.faults) and judgement.record()["faults"]
+    assert all(one.exploratory and one.registered is None and one.at is None for one in judgement.verdicts)
+    texts = [(one.name, one.conditions[0].text, one.withdrawn) for one in judgement.verdicts]
+    assert texts == [("helps", "gain(twice) >= 0.05", False), ("less", "gain(twice) < gain(deep)", False), ("helps", "gain(twice) >= 0.01", True)]
+    assert judgement.exit_status == 20, "an edited seal is something missing"
+    shutil.rmtree(path.parent)
+    judgement = judge(made.study, made.store)
+    assert judgement.exit_status == 20 and judgement.faults and not judgement.notes and len(judgement.verdicts) == 2
 
 
 def test_sizes_are_sealed_in_one_chain_and_judged_each_by_its_own(made):

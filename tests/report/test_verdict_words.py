@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -144,6 +145,15 @@ def test_without_a_registration_it_says_how_to_register():
     assert "Nothing is registered" in shown and "next: ostinato register tiny.yaml" in shown
     nothing = printed(JudgementSheet(Judgement("tiny", 0, ()), "tiny.yaml"), 80)
     assert "makes no prediction" in nothing and "Runs: none" in nothing
+
+
+def test_an_edited_seal_is_said_first_and_plainly():
+    sheet = JudgementSheet(replace(JUDGEMENT, faults=("study.json, line 3 was edited",)), "x")
+    shown, html = " ".join(printed(sheet, 80).split()), sheet._repr_html_()
+    assert shown.startswith("The registrations were edited or are torn: nothing counts as sealed. ✕ study.json, line 3 was edited")
+    assert "Judged as sealed" not in shown + html and html.index("nothing counts as sealed") < html.index("SUPPORTED")
+    assert words.sealed_words(replace(E5, withdrawn=True)).startswith("exploratory: as it stands in a registration that is not as it was")
+    assert Judgement("x", 1, (E3,)).exit_status == 0 and Judgement("x", 1, (E3,), faults=("edited",)).exit_status == 20
 
 
 def test_held_out_is_beside_validation():

@@ -196,8 +196,10 @@ def test_an_edited_registration_seals_nothing(sealed, store):
     file = store.study_folder("made").registrations_path / "0001" / "study.json"
     file.write_text(file.read_text(encoding="utf-8").replace("gain(twice) < 0.005", "gain(twice) < 0.006"), encoding="utf-8")
     block = block_of(sealed, store)
-    assert not block.sealed and "not as it was sealed" in dict(block.loose[0].sealed)["sealed"]
-    assert any("study.json" in line for line in block.cautions)
+    assert not block.sealed and "not as they were sealed" in dict(block.loose[0].sealed)["sealed"]
+    assert "nothing counts as sealed" in block.broken[0] and any("study.json" in line for line in block.broken[1:])
+    shown = words_of(html_of(block))
+    assert shown.index("nothing counts as sealed") < shown.index("Verdicts") and "Judged as sealed" not in shown
 
 
 def test_hostile_words_are_text(store, make_study, fill_store):

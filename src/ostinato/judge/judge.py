@@ -2,7 +2,8 @@
 
 The newest registration's predictions are judged, also those that the file has dropped; predictions of the file that are new or read
 otherwise now are exploratory and stand beside them. A prediction counts as sealed when it first stood in a registration as it stands in the
-newest one, without a break: amending one prediction does not make another younger.
+newest one, without a break: amending one prediction does not make another younger. Where registrations are not as they were sealed, none of
+them counts: the file's predictions are judged first, then those that stand in the newest registration alone, all of them exploratory.
 """
 
 from __future__ import annotations
@@ -62,16 +63,16 @@ def standing(study: Study, store: Store, results: Sequence[ArmResult] | None = N
     folder, results = store.study_folder(study.name), results_table(study, store) if results is None else results
     looked = next((event for event in folder.events() if event["event"] in ("held_out_shown", "judged")), None)  # by place, not by clock
     measured = StudyMeasurements(study, store, results, held_out)
-    family, broken = Family(study, of_size(folder.registrations(), study)), faults(folder.path / "registrations")
-    verdicts = tuple(replace(one, exploratory=one.exploratory or bool(broken)) for one in family.verdicts(measured))
+    family, broken = Family(study, of_size(folder.registrations(), study)), tuple(faults(folder.registrations_path))
+    verdicts = tuple(family.unsealed(measured) if broken else family.verdicts(measured))
     waiting = contingent_arms(study, store, StudyMeasurements(study, store, results) if held_out else measured)
     counts = {result.name: _counted(result, waiting.get(result.name)) for result in results}
     gains = {result.name: _held_out(result, measured) for result in results if result.against and held_out}
-    notes = [*_notes_on_seals(family, broken), *_notes_on_runs(results, bool(store.runs_of(study)))]
+    notes = [*_notes_on_seals(family, bool(broken)), *_notes_on_runs(results, bool(store.runs_of(study)))]
     if looked and looked["event"] == "held_out_shown":
         notes.append(f"the held-out part was shown on {looked['at']}, before the study was judged")
     return Judgement(study.name, len(family.registrations), verdicts, quantities(study.quantities, measured), counts,
-                     tuple(waiting.values()), tuple(notes), gains)  # fmt: skip
+                     tuple(waiting.values()), tuple(notes), gains, faults=broken)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,14 @@ class Family:
             if name in given and given[name] != self._as_sealed[-2][name]:
                 yield mine[name]
         yield from (verdict for name, verdict in mine.items() if name not in sealed)
+
+    def unsealed(self, measured: StudyMeasurements) -> Iterator[Verdict]:
+        """Where what was registered is not as it was sealed: the file's first, then those that read otherwise in the newest registration."""
+        yield from Conclusions(self.study.predictions, measured).verdicts().values()
+        registered, given = self._as_sealed[-2] if self.registrations else {}, self._as_sealed[-1]
+        for name, verdict in Conclusions(self.sealed, measured).verdicts().items():
+            if given.get(name) != registered[name]:
+                yield replace(verdict, withdrawn=True)
 
     def _since(self, name: str) -> Registration:
         """The registration since which a prediction stands as in the newest."""
@@ -194,14 +203,9 @@ def _held_out(result: ArmResult, measured: StudyMeasurements) -> HeldOut:
     return HeldOut(unit, values[0].point, values[1].point, *ranges)
 
 
-def _notes_on_seals(family: Family, broken: Sequence[str]) -> Iterator[str]:
-    if not family.registrations:
-        if family.study.predictions:
-            yield "no prediction was registered before it was judged: all of them are exploratory"
-        return
-    if broken:
-        yield "registrations were edited or are torn, so every prediction counts as exploratory"
-    yield from broken
+def _notes_on_seals(family: Family, broken: bool) -> Iterator[str]:
+    if not family.registrations and family.study.predictions and not broken:
+        yield "no prediction was registered before it was judged: all of them are exploratory"
     yield from backwards([(one.number, one.at) for one in family.registrations])
 
 

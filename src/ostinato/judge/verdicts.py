@@ -144,7 +144,8 @@ class Judgement:
     """A study as it is judged.  registrations: how many there are.  counts: {arm: {done, failed, missing, partial, not asked: runs}}.
 
     held_out: {arm: its gain on both parts}, of the arms that are compared.  notes: what a reader should know of the whole.
-    transcribed: of a replay, how its predictions came here, which nobody could seal; "" for a study.
+    transcribed: of a replay, how its predictions came here, which nobody could seal; "" for a study.  faults: what is not as it was sealed
+    in the registrations: where there is one nothing counts as sealed, and no verdict names a registration.
     """
 
     study_name: str
@@ -156,6 +157,7 @@ class Judgement:
     notes: tuple[str, ...] = ()
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)
     transcribed: str = ""
+    faults: tuple[str, ...] = ()
 
     @property
     def totals(self) -> dict[str, int]:
@@ -164,10 +166,10 @@ class Judgement:
 
     @property
     def exit_status(self) -> int:
-        """0; 10 something is killed; 20 something is missing, failed, partial or not estimable; 30 both."""
+        """0; 10 something is killed; 20 something is missing, failed, partial, not estimable or not as it was sealed; 30 both."""
         kinds = {verdict.kind for verdict in self.verdicts}
         totals = self.totals
-        lacking = NOT_ESTIMABLE in kinds or any(totals[state] for state in ("failed", "missing", "partial"))
+        lacking = bool(self.faults) or NOT_ESTIMABLE in kinds or any(totals[state] for state in ("failed", "missing", "partial"))
         return SOMETHING_KILLED * (KILLED in kinds) + SOMETHING_MISSING * lacking
 
     def record(self) -> dict[str, Any]:

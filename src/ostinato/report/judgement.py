@@ -136,12 +136,17 @@ class JudgementSheet:
         from rich.text import Text
 
         judgement = self.judgement
+        if judgement.faults:
+            yield Text(words.registered_words(judgement), style="bold red")
+            yield from (Text.assemble(("✕ ", "bold red"), fault) for fault in judgement.faults)
+            yield Text("")
         for table in verdict_tables(judgement):
             yield to_rich(table, options.max_width)
             yield Text("")
         yield Text(words.tally(judgement.verdicts) or "The study makes no prediction.", style="bold")
-        yield Text(words.registered_words(judgement))
-        if not judgement.registrations and not judgement.transcribed:
+        if not judgement.faults:
+            yield Text(words.registered_words(judgement))
+        if not judgement.registrations and not judgement.transcribed and not judgement.faults:
             yield Text(f"next: ostinato register {self.study}   seals its predictions before the runs that are to come")
         for verdict in judgement.verdicts:
             yield Text("")
@@ -163,6 +168,9 @@ class JudgementSheet:
         from html import escape
 
         judgement = self.judgement
-        said = (words.tally(judgement.verdicts), words.registered_words(judgement), words.runs_words(judgement), *judgement.notes)
-        lines = "".join(f'<p class="note">{escape(line)}</p>' for line in said if line)
-        return notebook(*verdict_tables(judgement), *other_tables(judgement)) + f'<div class="ostinato">{lines}</div>'
+        broken = (words.registered_words(judgement), *judgement.faults) if judgement.faults else ()
+        sealed = () if broken else (words.registered_words(judgement),)
+        said = (words.tally(judgement.verdicts), *sealed, words.runs_words(judgement), *judgement.notes)
+        first, last = ("".join(f'<p class="note">{escape(line)}</p>' for line in lines if line) for lines in (broken, said))
+        tables = notebook(*verdict_tables(judgement), *other_tables(judgement))
+        return (f'<div class="ostinato">{first}</div>' if first else "") + tables + f'<div class="ostinato">{last}</div>'

@@ -81,8 +81,8 @@ def glyph(kind: str) -> Markup:
                   f"{_DRAWN[kind]}</svg>")  # fmt: skip
 
 
-def line(place: str, verdict: Verdict, prediction: Prediction | None, sealed: Mapping[int, Registration], later: str) -> Line:
-    """later: why it is not judged yet, "" where it is."""
+def line(place: str, verdict: Verdict, prediction: Prediction | None, sealed: Mapping[int, Registration] | None, later: str) -> Line:
+    """sealed: None where the registrations are not as they were sealed.  later: why it is not judged yet, "" where it is."""
     kind = NOT_YET if later else verdict.kind
     own = "" if later else words.outcome(verdict)
     clause = None if later else words.deciding_clause(verdict)
@@ -124,7 +124,11 @@ def _conditions(verdict: Verdict, prediction: Prediction | None, later: bool) ->
         yield Condition(kind, "" if name == kind else name, text, said)
 
 
-def _sealed(verdict: Verdict, sealed: Mapping[int, Registration]) -> Iterator[tuple[str, str]]:
+def _sealed(verdict: Verdict, sealed: Mapping[int, Registration] | None) -> Iterator[tuple[str, str]]:
+    if sealed is None:
+        alone = f"; it reads so {words.UNSEALED_TEXT.removeprefix('as it stands ')}, and not in the study file" if verdict.withdrawn else ""
+        yield "sealed", f"no, so it is exploratory: the registrations are not as they were sealed{alone}"
+        return
     one = sealed.get(verdict.registered or 0)
     if one is None:
         newest = sealed.get(max(sealed, default=0))
@@ -133,7 +137,6 @@ def _sealed(verdict: Verdict, sealed: Mapping[int, Registration]) -> Iterator[tu
         yield "sealed", f"no, so it is exploratory: {what}"
     else:
         file = ", and no longer in the study file" if verdict.withdrawn else ""
-        file += "; but what is registered is not as it was sealed, so it is exploratory" if verdict.exploratory else ""
         yield "sealed", f"in registration {one.number}, {words.moment(one.at)}, fingerprint `{one.fingerprint[:12]}`{file}"
     if verdict.after_results:
         yield "after results", numbers.listed(list(verdict.after_results), 8)

@@ -29,6 +29,8 @@ from ostinato.report import numbers
 from ostinato.report.tables import Tone
 
 SHAPES = {SUPPORTED: "●", KILLED: "✕", BETWEEN: "◐", NOT_ESTIMABLE: "○"}
+NOTHING_SEALED = "The registrations were edited or are torn: nothing counts as sealed."
+UNSEALED_TEXT = "as it stands in a registration that is not as it was sealed"
 TONES: dict[str, Tone] = {SUPPORTED: "better", KILLED: "worse", BETWEEN: "warn", NOT_ESTIMABLE: "muted"}
 
 
@@ -133,7 +135,8 @@ def lines(verdict: Verdict) -> Iterator[str]:
 
 def sealed_words(verdict: Verdict) -> str:
     """Whether it was sealed, when, and after which results."""
-    when = "not registered" if verdict.registered is None else f"registration {verdict.registered}, sealed {moment(verdict.at)}"
+    when = f"registration {verdict.registered}, sealed {moment(verdict.at)}" if verdict.registered is not None else UNSEALED_TEXT if (
+        verdict.withdrawn) else "not registered"  # fmt: skip
     said = f"exploratory: {when}" if verdict.exploratory else when
     known = numbers.listed(list(verdict.after_results), 4)
     said += f", after results that it rests on: {known}" if known else ""
@@ -177,6 +180,8 @@ def registered_words(judgement: Judgement) -> str:
     """One sentence on what was sealed."""
     if judgement.transcribed:
         return f"A replay, so every verdict is exploratory. {judgement.transcribed}."
+    if judgement.faults:
+        return NOTHING_SEALED
     if not judgement.registrations:
         return "Nothing is registered, so every verdict is exploratory."
     newest = max(((one.registered, one.at) for one in judgement.verdicts if one.registered is not None), default=None)

@@ -41,12 +41,15 @@ SEMANTICS = (
 
 @dataclass(frozen=True)
 class Block:
-    """sealed: lines of what was registered; loose: of what was not.  facts: sentences under them; cautions: what to be careful about.
+    """broken: what is not as it was sealed, which leads.  sealed: lines of what was registered; loose: of what was not.
+
+    facts: sentences under them; cautions: what to be careful about.
 
     tables: quantities, and held-out gains where they may be shown.  registrations: (which, what of it).  quiet: where nothing is predicted.
     """
 
     tally: str = ""
+    broken: tuple[str, ...] = ()
     sealed: tuple[Line, ...] = ()
     loose: tuple[Line, ...] = ()
     facts: tuple[str, ...] = ()
@@ -90,10 +93,13 @@ def block(judgement: Judgement, given: Mapping[tuple[int | None, str], Predictio
         if verdict.kind == NOT_ESTIMABLE:
             asks = f"it rests on the held-out part, which `ostinato judge {source}` reads" if verdict.name in hidden else ""
             later = waiting or asks
-        lines.append(line(f"v{place}", verdict, given.get((verdict.registered, verdict.name)), sealed, later))
+        number = max(sealed, default=None) if judgement.faults and verdict.withdrawn else verdict.registered
+        kept = None if judgement.faults else sealed
+        lines.append(line(f"v{place}", verdict, given.get((number, verdict.name)), kept, later))
     tables = [table for table in (quantity_table(judgement), held_out_table(judgement)) if table.rows]
     return Block(
         _tally(lines),
+        (words.registered_words(judgement), *judgement.faults) if judgement.faults else (),
         tuple(one for one in lines if not one.verdict.exploratory),
         tuple(one for one in lines if one.verdict.exploratory),
         tuple(_facts(judgement, source, judged)) if lines or judgement.contingent or tables else (),
@@ -151,7 +157,7 @@ def _tally(lines: Sequence[Line]) -> str:
 
 
 def _facts(judgement: Judgement, source: str, judged: str | None) -> Iterator[str]:
-    if judgement.verdicts:
+    if judgement.verdicts and not judgement.faults:
         known = judgement.registrations or judgement.transcribed
         how = "" if known else f" `ostinato register {source}` seals predictions before the runs that are to come."
         yield words.registered_words(judgement) + how
