@@ -21,6 +21,7 @@ from ostinato.analysis.intervals import Interval, over_clusters
 from ostinato.analysis.members import ALL, TokenClass, named_classes
 from ostinato.analysis.paired import same_targets
 from ostinato.analysis.results import results_table
+from ostinato.analysis.seeds import over_seeds
 from ostinato.data.classes import TokenClasses
 from ostinato.errors import StoreError
 from ostinato.store import Store, TargetTable
@@ -49,6 +50,13 @@ class ClassGain:
     share_of_gain: float | None
     seeds: Mapping[int, float]
     ratio: float | None = None
+
+    @property
+    def about_zero(self) -> bool:
+        """Whether the gain is inside the noise of documents or of seeds, as in the table of results; without a target it is."""
+        if self.gain is None or (self.interval is not None and self.interval.holds(0.0)):
+            return True
+        return abs(self.gain) <= over_seeds(self.seeds, self.interval).noise
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""
@@ -178,8 +186,11 @@ def _split(
 
 
 def _with_ratios(found: Sequence[ArmClasses], ratio_to: str | None) -> list[ArmClasses]:
-    """Beside the gains of one arm, where both are compared with the same arm and are at the same targets."""
-    other = next((one for one in found if one.arm == ratio_to and one.whole), None)
+    """Beside the gains of one arm, where both are compared with the same arm and are at the same targets.
+
+    None where the gain of that arm is about zero: a share of nothing says nothing.
+    """
+    other = next((one for one in found if one.arm == ratio_to and one.whole and not one.whole.about_zero), None)
     if other is None:
         return list(found)
     listed = []

@@ -78,7 +78,7 @@ def _lead(found: Sequence[ArmClasses]) -> str:
 
 def _sentence(one: ArmClasses) -> str:
     whole = one.whole
-    if not whole.gain or (whole.interval and whole.interval.holds(0.0)):
+    if whole.about_zero:
         return f"{one.arm} gains about nothing over {one.against} in all, so shares say nothing."
     what = "gains over" if whole.gain > 0 else "loses to"
     parts = [f"{numbers.percent(part.share_of_gain)} is on {SAID[part.name]} ({numbers.percent(part.share_of_targets)} of the targets)"
@@ -110,8 +110,8 @@ def class_table(found: Sequence[ArmClasses], name: str = "classes", about: str =
 
 
 def _share(one: ClassGain, whole: ClassGain) -> Cell:
-    if whole.interval is not None and whole.interval.holds(0.0):
-        return Cell(numbers.percent(one.share_of_gain), one.share_of_gain, "a share of a gain of about zero", "muted")
+    if whole.about_zero:
+        return Cell(numbers.NONE, None, "a share of a gain of about zero says nothing", "muted")
     return Cell(numbers.percent(one.share_of_gain), one.share_of_gain)
 
 
@@ -120,7 +120,7 @@ def _cell(one: ClassGain) -> Cell:
         return Cell(numbers.NONE, None, "no target")
     ratio = f" [{numbers.fixed(one.ratio, 2)}]" if one.ratio is not None else ""
     interval = one.interval
-    tone = "muted" if interval is None or interval.holds(0.0) else "better" if one.gain > 0 else "worse"
+    tone = "muted" if interval is None or one.about_zero else "better" if one.gain > 0 else "worse"
     span = numbers.interval(interval.low, interval.high) if interval else "no interval: one document"
     title = f"{span}; adds {numbers.signed(one.contribution, 5)} nats a token to the whole"
     if one.contribution_bits is not None:
