@@ -47,7 +47,8 @@ def judge(study: Study, store: Store) -> Judgement:
         last = next(reversed(of_size(folder.registrations(), study)), None)
         counts = dict(Counter(one.kind for one in judgement.verdicts))
         try:
-            folder.log("judged", size=study.size, fingerprint=last and last.fingerprint, counts=counts)
+            begun = sum(judgement.totals[state] for state in ("done", "partial", "failed"))
+            folder.log("judged", size=study.size, fingerprint=last and last.fingerprint, counts=counts, begun=begun)
         except OSError as error:  # somebody else's store, or one that is kept as it is
             said = f"the study's log cannot be written, and does not say that it was judged: {error.strerror}"
             return replace(judgement, notes=(*judgement.notes, said))
@@ -68,7 +69,8 @@ def standing(study: Study, store: Store, results: Sequence[ArmResult] | None = N
     waiting = contingent_arms(study, store, StudyMeasurements(study, store, results) if held_out else measured)
     counts = {result.name: _counted(result, waiting.get(result.name)) for result in results}
     gains = {result.name: _held_out(result, measured) for result in results if result.against and held_out}
-    notes = [*_notes_on_seals(family, bool(broken)), *_notes_on_runs(results, bool(store.runs_of(study)))]
+    late = [] if broken else list(family.after_a_look(verdicts))
+    notes = [*_notes_on_seals(family, bool(broken)), *late, *_notes_on_runs(results, bool(store.runs_of(study)))]
     if looked and looked["event"] == "held_out_shown":
         notes.append(f"the held-out part was shown on {looked['at']}, before the study was judged")
     return Judgement(study.name, len(family.registrations), verdicts, quantities(study.quantities, measured), counts,
@@ -112,12 +114,19 @@ class Family:
         yield from (verdict for name, verdict in mine.items() if name not in sealed)
 
     def unsealed(self, measured: StudyMeasurements) -> Iterator[Verdict]:
-        """Where what was registered is not as it was sealed: the file's first, then those that read otherwise in the newest registration."""
+        """Where what was registered is not as it was sealed: the file's first, then those that read otherwise where registered."""
         yield from Conclusions(self.study.predictions, measured).verdicts().values()
         registered, given = self._as_sealed[-2] if self.registrations else {}, self._as_sealed[-1]
         for name, verdict in Conclusions(self.sealed, measured).verdicts().items():
             if given.get(name) != registered[name]:
                 yield replace(verdict, withdrawn=True)
+
+    def after_a_look(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
+        """A note for every sealed prediction on the held-out part that was registered after that was shown."""
+        for one in verdicts:
+            if one.registered is not None and (since := self._since(one.name)).held_out_shown and _on_held_out(one.name, self.newest.study):
+                yield (f"{one.name} rests on the held-out part, which was first shown on {since.held_out_shown}, before it was registered "
+                       f"on {since.at}")  # fmt: skip
 
     def _since(self, name: str) -> Registration:
         """The registration since which a prediction stands as in the newest."""
@@ -131,8 +140,22 @@ class Family:
 
 def arms_of(name: str, study: Study) -> set[str]:
     """The arms that a prediction rests on: those it names, those that these are compared with, and those of predictions it asks for."""
-    by_name, found, waiting, done = {one.name: one for one in study.predictions}, set(), [name], set()
+    found = set()
     against = {arm.name: arm.against or study.reference for arm in study.arms}
+    for term in _terms(name, study):
+        found |= {term.arm}
+        if term.name in ("gain", "won", "crossing"):
+            found |= {dict(term.options).get("over") or against.get(term.arm, study.reference)}
+    return found
+
+
+def _on_held_out(name: str, study: Study) -> bool:
+    return any(term.option("part") == "held_out" for term in _terms(name, study))
+
+
+def _terms(name: str, study: Study) -> Iterator[Measure]:
+    """The measures that a prediction names, and those of predictions that it asks for."""
+    by_name, waiting, done = {one.name: one for one in study.predictions}, [name], set()
     while waiting:
         here = waiting.pop()
         if here in done or here not in by_name:
@@ -140,11 +163,7 @@ def arms_of(name: str, study: Study) -> set[str]:
         done.add(here)
         for node in _nodes(by_name[here]):
             waiting += [one.prediction for one in outcomes(node)]
-            for term in measures(node):
-                found |= {term.arm}
-                if term.name in ("gain", "won", "crossing"):
-                    found |= {dict(term.options).get("over") or against.get(term.arm, study.reference)}
-    return found
+            yield from measures(node)
 
 
 def _nodes(prediction: Prediction) -> Iterator[Any]:

@@ -26,6 +26,8 @@ from ostinato.study.numbers import decimal, real
 ARM, SEED, AGAINST, DELTA = "arm", "seed", "against", "delta"
 MOST_BYTES = 10_000_000
 DEFAULTS = {"unit": "nats", "part": "validation"}
+_LEAST = {"loss": 0, "ppl": 1, "params": 0, "flops": 0, "flops_per_token": 0, "seconds": 0, "peak_bytes": 0, "tokens": 0}
+"""What a printed number cannot be below."""
 _ANY = '"the arm of a row"'
 _BLANK = ("", "-", "–", "—")
 _SUFFIX = re.compile(r"(Ki|Mi|Gi|[kKMGBT])?$")
@@ -216,6 +218,9 @@ def _line(name: str, place: str, row: Mapping[str, str], headers: Mapping[str, t
                 number = printed(text)
             except ValueError as error:
                 raise StudyError(f"{where}, column {header!r}: {error}", "a cell is one number, or empty", "") from None
+            if known.name in _LEAST and number.value < _LEAST[known.name]:
+                raise StudyError(f"{where}, column {header!r}: {text.strip()} is no {known.name}", f"{known.name} is {_LEAST[known.name]} or more",
+                                 "leave the cell empty, if it is not known")  # fmt: skip
             cells[known] = -number if sign < 0 else number
     return Line(arm, int(seed) if seed else None, row.get(AGAINST, "").strip(), cells, place)
 

@@ -13,7 +13,7 @@ SUPPORTED, KILLED, BETWEEN, NOT_ESTIMABLE = "SUPPORTED", "KILLED", "BETWEEN", "N
 CLEAR, WITHIN_NOISE = "clear", "within noise"
 COUNTED = ("done", "failed", "missing", "partial", "not asked")
 """What a run can be: partial is begun and not at its end; not asked is of a contingent arm whose condition has not called for it."""
-RAN, DUE, NOT_RUN, UNDECIDED = "ran", "due", "not run", "undecided"
+RAN, FAILED, PARTIAL, DUE, NOT_RUN, UNDECIDED = "ran", "failed", "partial", "due", "not run", "undecided"
 SOMETHING_KILLED, SOMETHING_MISSING = 10, 20
 
 Range = tuple[float, float]
@@ -110,8 +110,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contingent:
-    """An arm that runs only where its condition holds.  state: ran, due (it holds and the runs are not there yet), not run (it does not
-    hold), undecided (it is not estimable yet).  reason: with the numbers.  holds: whether the condition does, None while undecided.
+    """An arm that runs only where its condition holds.  state: ran (a run has ended), failed (all have), partial (begun, none at its end),
+    due (it holds and the runs are not there yet), not run (it does not hold, or rests on an arm that is not run), undecided (it is not
+    estimable yet).  reason: with the numbers.  holds: whether the condition does, None while undecided.
     """
 
     arm: str

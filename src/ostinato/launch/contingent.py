@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ostinato.judge.contingent import contingent_arms
-from ostinato.judge.verdicts import NOT_RUN, UNDECIDED
+from ostinato.judge.verdicts import FAILED, NOT_RUN, PARTIAL, UNDECIDED
 from ostinato.launch.jobs import Job, unfinished
 from ostinato.store import Store
 from ostinato.study.records import Study
 
-WORDS = {NOT_RUN: "is not run", UNDECIDED: "cannot be decided yet"}
+WORDS = {NOT_RUN: "is not run", UNDECIDED: "cannot be decided yet", FAILED: "failed", PARTIAL: "is not at its end"}
 
 
 def called_for(study: Study, store: Store, jobs: Sequence[Job], seeds: Collection[int] | None, tried: Collection[str],

@@ -24,7 +24,7 @@ def registration_lines(one: Registration, source: str, notes: Sequence[str] = ()
     yield f"  predictions  {numbers.listed([prediction.name for prediction in one.study.predictions], 20)}"
     yield f"  folder       {one.path}"
     if one.changes:
-        yield f"changed since registration {one.number - 1}, {'after' if one.results else 'before any'} results:"
+        yield f"changed since registration {one.since}, {'after' if one.results else 'before any'} results:"
         yield from (f"  {line}" for line in change_lines(one.changes))
     if one.results:
         yield f"! these results existed already when it was sealed, and judging says so ({several_runs(one.results)}):"

@@ -12,9 +12,11 @@ from ostinato.judge.verdicts import (
     CLEAR,
     COUNTED,
     DUE,
+    FAILED,
     KILLED,
     NOT_ESTIMABLE,
     NOT_RUN,
+    PARTIAL,
     RAN,
     SUPPORTED,
     UNDECIDED,
@@ -172,7 +174,8 @@ def _states(counts: Mapping[str, int]) -> str:
 
 def contingent_words(one: Contingent) -> str:
     """What became of an arm that runs only if, with the numbers."""
-    verb = {RAN: "ran", DUE: "is due", NOT_RUN: "not run", UNDECIDED: "not decided yet"}[one.state]
+    verb = {RAN: "ran", FAILED: "failed", PARTIAL: "partial, no run is at its end", DUE: "is due", NOT_RUN: "not run",
+            UNDECIDED: "not decided yet"}[one.state]  # fmt: skip
     return f"{one.arm} ({one.condition}): {verb}" + (f", {one.reason}" if one.reason else "")
 
 

@@ -81,6 +81,7 @@ class Registration:
 
     git: commit, branch and whether the study file is as committed, or why no commit is known. held_out_shown: when that part was first
     looked at, None when it was not. found: it was there when the same study was registered again.
+    since: the number of the one that `changes` compare with, the newest of its size before it; None for the first.
     """
 
     number: int
@@ -95,6 +96,7 @@ class Registration:
     changes: tuple[Change, ...]
     path: Path
     found: bool = False
+    since: int | None = None
 
     @property
     def commit(self) -> str | None:
@@ -106,7 +108,7 @@ class Registration:
         return {"number": self.number, "at": self.at, "fingerprint": self.fingerprint, "previous": self.previous, "path": str(self.path),
                 "found": self.found, "predictions": [one.name for one in self.study.predictions], "versions": dict(self.versions),
                 "git": dict(self.git), "results": [asdict(one) for one in self.results], "held_out_shown": self.held_out_shown,
-                "changes": [asdict(one) for one in self.changes]}  # fmt: skip
+                "since": self.since, "changes": [asdict(one) for one in self.changes]}  # fmt: skip
 
 
 # --- what is sealed
@@ -214,7 +216,8 @@ def write(folder: Path, study: Study, results: Iterable[Result], git: Mapping[st
     seal = {
         "format": 1, "number": number, "at": now(), "study": study.name, "previous": last and last.fingerprint, "versions": versions(),
         "git": dict(git), "results": [asdict(one) for one in results], "held_out_shown": held_out_shown,
-        "changes": [asdict(one) for one in changes], "files": {name: sha256_of(text) for name, text in texts.items()},
+        "changes": [asdict(one) for one in changes],
+        "since": same and same.number, "files": {name: sha256_of(text) for name, text in texts.items()},
         "lines": {name: line_digests(text) for name, text in texts.items()},
     }  # fmt: skip
     seal = json.loads(as_json(seal))
@@ -249,7 +252,8 @@ def read(path: Path) -> Registration:
         results = tuple(Result(**{**row, "points": tuple(row["points"])}) for row in seal["results"])
         changes = tuple(Change(**{**row, "place": tuple(row["place"])}) for row in seal["changes"])
         return Registration(int(seal["number"]), str(seal["at"]), seal["fingerprint"], seal["previous"], _study(path, sealed),
-                            dict(seal["versions"]), dict(seal["git"]), results, seal["held_out_shown"], changes, path)  # fmt: skip
+                            dict(seal["versions"]), dict(seal["git"]), results, seal["held_out_shown"], changes, path,
+                            since=seal.get("since", int(seal["number"]) - 1 or None))  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise torn(file, str(error).splitlines()[0], _MEND) from None
 

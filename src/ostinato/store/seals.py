@@ -180,8 +180,14 @@ def _link(path: Path, number: int, seals: Mapping[int, dict[str, Any] | str], wh
     elif isinstance(before, dict):
         if seal["previous"] != before["fingerprint"]:
             yield f"{path / SEAL}: it follows {seal['previous']}, and registration {number - 1} is {before['fingerprint']}"
+    elif before is None and whole and (last := max((one for one in seals if one < number), default=0)) and _follows(seal, seals[last]):
+        yield f"registration {number - 1} is missing before {path}, which follows registration {last}: it was gone when this one was made"
     elif before is None and whole:
         yield f"registration {number - 1} is missing before {path} (its fingerprint: {seal['previous']})"
+
+
+def _follows(seal: Mapping[str, Any], before: dict[str, Any] | str) -> bool:
+    return isinstance(before, dict) and seal["previous"] == before["fingerprint"]
 
 
 def _missing_in_log(folder: Path) -> list[str]:

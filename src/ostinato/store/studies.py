@@ -141,7 +141,7 @@ class StudyFolder:
         """
         with lock(self.path / "lock"):
             taken = [event["number"] for event in self.events() if event.get("event") == "registered" and type(event.get("number")) is int]
-            made = registrations.write(self.registrations_path, study, results, git or {}, self.held_out_shown(), max(taken, default=0))
+            made = registrations.write(self.registrations_path, study, results, git or {}, self.held_out_known(), max(taken, default=0))
             if not made.found:
                 self.log("registered", number=made.number, fingerprint=made.fingerprint)
         return made
@@ -175,6 +175,14 @@ class StudyFolder:
     def held_out_shown(self) -> str | None:
         """When the held-out part was first shown (ISO time), None when it never was."""
         return self._first("held_out_shown")
+
+    def held_out_known(self) -> str | None:
+        """When the held-out part was first shown, by itself or by judging (ISO time, the first in the log); None when it never was.
+
+        Judging before any run was begun shows nothing.
+        """
+        looks = (event for event in self.events() if event["event"] in ("held_out_shown", "judged") and event.get("begun") != 0)
+        return next((event["at"] for event in looks), None)
 
     def judged(self, study: Study | None = None) -> str | None:
         """When the study was first judged (ISO time), which shows the held-out part too; None when it never was.

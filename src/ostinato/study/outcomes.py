@@ -38,6 +38,9 @@ def ill_formed(keys: Mapping[str, Any]) -> Iterator[Problem]:
         if name in names:
             yield Problem(given.line, where, f"the name {name!r} is given twice, in lines {names[name]} and {given.line}",
                           "a prediction has a name of its own", "rename one of them")  # fmt: skip
+        elif other := next((known for known in names if known.casefold() == name.casefold()), None):
+            yield Problem(given.line, where, f"the name {name!r} beside {other!r}, in line {names[other]}",
+                          "names of predictions differ in more than capitals", "rename one of them")  # fmt: skip
         names.setdefault(name, given.line)
         for key, example in _EXAMPLE.items():
             if not given.get(key):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from ostinato.claims import KINDS, Measure, Reading, measures, outcomes, read_condition, read_expression
+from ostinato.claims import KINDS, Measure, Reading, measures, outcomes, parse_condition, read_condition, read_expression
 from ostinato.claims.reading import Mention
 from ostinato.errors import ClaimError
 from ostinato.study.named import Wrong, compared_with, of_measure
@@ -56,9 +56,18 @@ class Looked:
                 if not is_otherwise(text):
                     reading = self._read(read_condition, text, f"predictions.{one.name}.{key}" + (f".{own}" if several else ""))
                     self.conditions[one.name] += [reading] if reading else []
+        self._told_apart(one, given)
         guesses = given.get("guess")
         for text in guesses or ():
             self._read(read_expression, text, f"predictions.{one.name}.guess", guesses.key_lines[text])
+
+    def _told_apart(self, one: Prediction, given: Section) -> None:
+        read = {key: {str(parse_condition(text)) for text in getattr(one, key).values() if not is_otherwise(text) and _reads(text)}
+                for key in ("supported", "killed")}  # fmt: skip
+        for text in sorted(read["supported"] & read["killed"]):
+            self.problems.append(Problem(given.key_lines.get("killed", given.line), f"predictions.{one.name}.killed",
+                                         f"{text!r} is what it is supported by, too", "what kills a prediction is not what supports it",
+                                         "killed: otherwise"))  # fmt: skip
 
     def _read(self, read: Callable[[str], Reading], text: str, where: str, line: int | None = None) -> Reading | None:
         line = getattr(text, "line", line)
@@ -67,6 +76,10 @@ class Looked:
         except ClaimError as error:
             self.problems.append(Problem.of(error, line, where))
             return None
+        if read is read_condition and not reading.mentions:
+            error = reading.error(1, "a condition on nothing that is measured", "a condition names a measure or an outcome",
+                                  "gain(ARM) >= 0.01")  # fmt: skip
+            self.problems.append(Problem.of(error, line, where))
         for mention in reading.mentions:
             for column, what, rule, fix in self._wrong(mention):
                 self.problems.append(Problem.of(reading.error(column, what, rule, fix), line, where))
@@ -97,10 +110,25 @@ class Looked:
 
     def _not_held_out(self, arm: str, reading: Reading) -> None:
         for mention in reading.mentions:
-            if isinstance(mention.node, Measure) and mention.node.option("part") == "held_out":
-                error = reading.error(mention.at["part"], "the held-out part", "arms run before the study is judged, and the held-out part "
+            if _on_held_out(mention) or (not isinstance(mention.node, Measure) and self._rests_on_held_out(mention.node.prediction)):
+                at = mention.at["part"] if _on_held_out(mention) else mention.at["prediction"]
+                what = "the held-out part" + ("" if _on_held_out(mention) else f", which {mention.node.prediction} is judged on")
+                error = reading.error(at, what, "arms run before the study is judged, and the held-out part "
                                       "is known from then on", "leave part out: the validation part decides")  # fmt: skip
                 self.problems.append(Problem.of(error, self._lines[arm], f"arms.{arm}.run_if"))
+
+    def _rests_on_held_out(self, name: str) -> bool:
+        """Whether a prediction is judged on it, by itself or through the outcome of another."""
+        waiting, seen = [name], set()
+        while waiting:
+            here = waiting.pop()
+            if here not in seen:
+                seen.add(here)
+                mentions = [mention for reading in self.conditions.get(here, ()) for mention in reading.mentions]
+                if any(map(_on_held_out, mentions)):
+                    return True
+                waiting += [mention.node.prediction for mention in mentions if not isinstance(mention.node, Measure)]
+        return False
 
     # --- nothing waits for itself
 
@@ -147,6 +175,17 @@ class Looked:
             seen |= new
             waiting += [reading for name in new for reading in self.conditions[name]]
         return found - {None}
+
+
+def _on_held_out(mention: Mention) -> bool:
+    return isinstance(mention.node, Measure) and mention.node.option("part") == "held_out"
+
+
+def _reads(text: str) -> bool:
+    try:
+        return bool(parse_condition(text))
+    except ClaimError:
+        return False  # which is told of
 
 
 def _few(names: Iterable[str]) -> str:
