@@ -13,7 +13,7 @@ from ostinato.errors import StudyError
 from ostinato.judge.conclude import Conclusions
 from ostinato.judge.consistency import agreed, disagreements
 from ostinato.judge.estimable import NotEstimable
-from ostinato.judge.evaluate import evaluate
+from ostinato.judge.evaluate import decide, evaluate
 from ostinato.judge.published import as_table
 from ostinato.judge.tables import TableMeasurements, stated_noise
 from ostinato.judge.value import STATED
@@ -40,6 +40,25 @@ base 2.80 1.000           .               .               10M
 a    2.70 0.960           0.0404          0.20            10M
 b    2.75 0.980           .               0.15            12M
 """
+
+
+def test_rows_of_a_seed_that_another_arm_lacks_are_left_out_of_their_comparison():
+    found = measured("""
+        arm  seed loss
+        base 1    3.00
+        base 2    3.02
+        base 3    3.30
+        a    1    2.90
+        a    2    2.93
+        a    3    3.21
+        b    1    2.88
+        b    2    2.92
+        """)
+    for text in ("loss(a) - loss(b) > 0", "gain(b) - gain(a) > 0"):
+        (clause,) = decide(parse_condition(text), found, None).clauses
+        assert clause.margin == pytest.approx(0.015) and clause.seeds == pytest.approx({1: 0.02, 2: 0.01}), text
+        assert clause.reason.endswith("over seeds 1, 2, which all its terms have (left out: 3)"), text
+    assert value(found, "gain(b)").by_seed() == pytest.approx({1: 0.12, 2: 0.10})
 
 
 def test_a_gain_as_printed_else_from_losses_else_over_the_same_arm():

@@ -126,7 +126,10 @@ class TableMeasurements:
                     return some
         try:
             of_base = None if len(self._lines(base)) == 1 else seeds
-            return self._loss(base, asked.but("loss"), of_base) - self._loss(arm, asked.but("loss"), seeds)
+            theirs, mine = self._loss(base, asked.but("loss"), of_base), self._loss(arm, asked.but("loss"), seeds)
+            if theirs.seeds.keys() != mine.seeds.keys() and (both := frozenset(theirs.seeds.keys() & mine.seeds.keys())):
+                theirs, mine = (self._loss(one, asked.but("loss"), both) for one in (base, arm))  # paired by seed
+            return theirs - mine
         except NotEstimable as error:
             if some is not None:
                 return some  # of some of its seeds
