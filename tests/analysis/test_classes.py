@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ostinato.analysis import over_clusters, paired, results_table
-from ostinato.analysis.classes import class_gains, gains_by_class
+from ostinato.analysis.classes import ArmClasses, _with_ratios, class_gains, gains_by_class
 from ostinato.analysis.members import FAMILIES, named_classes
 from ostinato.data.classes import MATCHES, TokenClasses
 from ostinato.errors import StoreError, StudyError
@@ -165,3 +165,13 @@ def test_what_there_is_not_is_refused(classified, study):
         gains_by_class(study, classified, "S")
     with pytest.raises(StudyError, match="no arm 'wide'"):
         gains_by_class(study, classified, ratio_to="wide")
+
+
+def test_a_gain_inside_the_noise_of_seeds_is_about_zero_and_nothing_is_divided_by_it():
+    losses, classes, targets = drawn()
+    whole, _ = class_gains(losses, classes, named_classes("R"), targets)
+    sure = replace(whole, gain=1.0, interval=replace(whole.interval, low=0.9, high=1.1), seeds={1: 0.99, 2: 1.01})
+    assert not sure.about_zero and replace(sure, seeds={1: 0.0, 2: 2.0}).about_zero and replace(sure, gain=None).about_zero
+    arms = [ArmClasses("deep", "plain", whole=one, classes=()) for one in (sure, replace(sure, seeds={1: 0.0, 2: 2.0}))]
+    ratios = [_with_ratios([arm], "deep")[0].whole.ratio for arm in arms]
+    assert ratios == [1.0, None]

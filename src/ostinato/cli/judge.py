@@ -33,5 +33,8 @@ def register(app: typer.Typer) -> None:
         else:
             from rich.console import Console
 
-            Console(highlight=False).print(sheet)
+            console = Console(highlight=False)
+            console.print(sheet)
+            sized = f" --size {size}" if size else ""
+            console.print(f"next: ostinato report {study}{sized}   (the page, with these verdicts)", markup=False, soft_wrap=True)
         raise typer.Exit(sheet.exit_status)
