@@ -28,3 +28,8 @@ Arms = Annotated[
 def print_json(value: Any) -> None:
     """One JSON document on standard output (`files.as_json`)."""
     typer.echo(as_json(value))
+
+
+def named(study: str, size: str | None) -> str:
+    """The study as the next command names it."""
+    return f"{study} --size {size}" if size else study

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ostinato.cli.common import Json, Size, StorePath, StudySource, print_json
+from ostinato.cli.common import Json, Size, StorePath, StudySource, named, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,5 @@ def register(app: typer.Typer) -> None:
 
             console = Console(highlight=False)
             console.print(sheet)
-            sized = f" --size {size}" if size else ""
-            console.print(f"next: ostinato report {study}{sized}   (the page, with these verdicts)", markup=False, soft_wrap=True)
+            console.print(f"next: ostinato report {named(study, size)}   (the page, with these verdicts)", markup=False, soft_wrap=True)
         raise typer.Exit(sheet.exit_status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ostinato.cli.common import Json, Size, StudySource, print_json
+from ostinato.cli.common import Json, Size, StudySource, named, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -25,4 +25,4 @@ def register(app: typer.Typer) -> None:
         console = Console(highlight=False)
         console.print(result)
         if why := loaded.unregistered():
-            console.print(f"next: ostinato register {study}   ({why}), then ostinato run {study}", markup=False, soft_wrap=True)
+            console.print(f"next: ostinato register {named(study, size)}   ({why}), then ostinato run {named(study, size)}", markup=False, soft_wrap=True)

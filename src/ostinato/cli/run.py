@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ostinato.cli.common import Arms, Json, Size, StorePath, StudySource, print_json
+from ostinato.cli.common import Arms, Json, Size, StorePath, StudySource, named, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         loaded = Study.load(study, size=size, store=store)
         console = Console(stderr=as_json, highlight=False)
         if why := loaded.unregistered():
-            console.print(f"! {why}: these runs come before that. First: ostinato register {study}", markup=False, soft_wrap=True)
+            console.print(f"! {why}: these runs come before that. First: ostinato register {named(study, size)}", markup=False, soft_wrap=True)
         outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, threads=threads, device=device, compiled=compiled, track=track or None,
                              console=console)  # fmt: skip
         if outcome.interrupted:
@@ -55,6 +55,6 @@ def register(app: typer.Typer) -> None:
             console.print(results)
             console.print(f"report: {page}", soft_wrap=True)
             if loaded.record.predictions:
-                console.print(f"next: ostinato judge {study}", markup=False, soft_wrap=True)
+                console.print(f"next: ostinato judge {named(study, size)}", markup=False, soft_wrap=True)
         if outcome.failed:
             raise typer.Exit(1)
