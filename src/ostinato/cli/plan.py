@@ -25,4 +25,5 @@ def register(app: typer.Typer) -> None:
         console = Console(highlight=False)
         console.print(result)
         if why := loaded.unregistered():
-            console.print(f"next: ostinato register {named(study, size)}   ({why}), then ostinato run {named(study, size)}", markup=False, soft_wrap=True)
+            this = named(study, size)
+            console.print(f"next: ostinato register {this}   ({why}), then ostinato run {this}", markup=False, soft_wrap=True)

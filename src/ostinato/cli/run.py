@@ -41,7 +41,8 @@ def register(app: typer.Typer) -> None:
         loaded = Study.load(study, size=size, store=store)
         console = Console(stderr=as_json, highlight=False)
         if why := loaded.unregistered():
-            console.print(f"! {why}: these runs come before that. First: ostinato register {named(study, size)}", markup=False, soft_wrap=True)
+            first = f"ostinato register {named(study, size)}"
+            console.print(f"! {why}: these runs come before that. First: {first}", markup=False, soft_wrap=True)
         outcome = loaded.run(arms=arm, seeds=seed, jobs=jobs, threads=threads, device=device, compiled=compiled, track=track or None,
                              console=console)  # fmt: skip
         if outcome.interrupted:
