@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -62,6 +63,20 @@ def test_register_amend_check_and_edit(place):
     shown = ostinato("register", "--check", str(folder / "registrations"), code=1)
     assert "study.json, line " in shown and ">= 0.01" in shown and "1 fault: this is not what was sealed" in shown
     assert len(json.loads(ostinato("register", "--check", "store", "--json", code=1))["faults"]) == 1
+
+
+def test_a_registration_deleted_before_another_was_made(place):
+    made = []
+    for bound in ("0.02", "0.03", "0.04", "0.05"):
+        if bound == "0.05":
+            shutil.rmtree(made[-1]["path"])
+        (place / "mine.yaml").write_text(PREDICTED.replace("0.02", bound))
+        shown = ostinato("register", "mine.yaml")
+        made.append(json.loads(ostinato("register", "mine.yaml", "--json")))
+    assert [one["number"] for one in made] == [1, 2, 3, 4] and "changed since registration 2, before any results:" in shown
+    faults = json.loads(ostinato("register", "--check", "store", "--json", code=1))["faults"]
+    assert any("registration 3 is missing before" in fault and "which follows registration 2" in fault for fault in faults)
+    assert not any(made[1]["fingerprint"] in fault for fault in faults) and any(made[2]["fingerprint"] in fault for fault in faults)
 
 
 def test_what_plan_and_run_name_as_the_next_step(place, monkeypatch):

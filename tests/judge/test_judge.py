@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ostinato.errors import OstinatoError
-from ostinato.judge.contingent import contingent_state
+from ostinato.judge.contingent import contingent_arms, contingent_state
 from ostinato.judge.judge import judge
 from ostinato.judge.register import register
 from ostinato.study.records import Prediction
@@ -99,7 +99,8 @@ def test_an_edited_registration_is_said(made):
     assert any("line" in fault and "0.01" in fault for fault in judgement.faults) and judgement.record()["faults"]
     assert all(one.exploratory and one.registered is None and one.at is None for one in judgement.verdicts)
     texts = [(one.name, one.conditions[0].text, one.withdrawn) for one in judgement.verdicts]
-    assert texts == [("helps", "gain(twice) >= 0.05", False), ("less", "gain(twice) < gain(deep)", False), ("helps", "gain(twice) >= 0.01", True)]
+    assert texts == [("helps", "gain(twice) >= 0.05", False),
+                     ("less", "gain(twice) < gain(deep)", False), ("helps", "gain(twice) >= 0.01", True)]  # fmt: skip
     assert judgement.exit_status == 20, "an edited seal is something missing"
     shutil.rmtree(path.parent)
     judgement = judge(made.study, made.store)
@@ -163,6 +164,46 @@ def test_a_contingent_arm_that_does_not_run(bench):
     assert judgement.counts["extra"]["not asked"] == 3 and judgement.exit_status == 0
     made.run("extra", 1)
     assert contingent_state(made.study, made.store, "extra").reason.startswith("it was asked for by name")
+
+
+def test_a_contingent_arm_without_a_run_that_ended_did_not_run(bench):
+    made = contingent(bench, "gain(twice) >= 0.05").run("twice", level=2.9).run("deep")
+    for seed in (1, 2, 3):
+        made.run("extra", seed, tokens=(), state="failed", error="loss is nan")
+    assert contingent_state(made.study, made.store, "extra").state == "failed"
+    half = contingent(bench, "gain(twice) >= 0.05").run("twice", level=2.9).run("deep").run("extra", tokens=(1024,), state="stopped")
+    assert contingent_state(half.study, half.store, "extra").state == "partial"
+
+
+def test_an_arm_that_rests_on_one_not_run_is_not_run(bench):
+    arms = {**ARMS, "no": {"run_if": "gain(twice) >= 5"},
+            "behind": {"run_if": "gain(no) > 0"}, "last": {"run_if": "outcome(of_no) is KILLED"},
+            "either": {"run_if": "gain(no) > 0 or gain(deep) > 0"}}  # fmt: skip
+    made = bench(arms, predictions=(Prediction(name="of_no", supported="gain(behind) > 0", killed="otherwise"),))
+    found = contingent_arms(made.run("plain", level=3.0).run("twice", level=2.9).study, made.store)
+    assert found["behind"].state == "not run" and found["behind"].reason == "it depends on no, which is not run"
+    assert found["last"].reason == "it depends on behind, which is not run" and found["either"].state == "undecided"
+
+
+def test_reasons_are_one_line(bench):
+    made = contingent(bench, "gain(twice) >= 0.05")
+    for seed in (1, 2, 3):
+        made.run("twice", seed, tokens=(), state="failed", error="the norm is nan\nrule: be finite\ntry:  lower (recipe.lr), or clip")
+    reason = contingent_state(made.study, made.store, "extra").reason
+    assert "\n" not in reason and "rule:" not in reason and "try:" not in reason and "the norm is nan" in reason
+
+
+def test_registered_after_the_held_out_part_was_judged(made):
+    register(made.study, made.store)
+    judge(made.study, made.store)
+    assert made.store.study_folder("tiny").held_out_known() is None, "nothing was there to be seen"
+    made.run("plain", level=3.0).run("twice", level=2.9)
+    judge(made.study, made.store)
+    late = {"name": "late", "supported": "gain(twice, part=held_out) > 0", "killed": "otherwise"}
+    assert register(amended(made, HELPS, late), made.store).held_out_shown == made.store.study_folder("tiny").events()[-2]["at"]
+    notes = judge(made.study, made.store).notes
+    assert any(note.startswith("late rests on the held-out part") for note in notes)
+    assert not any(note.startswith("helps rests") for note in notes)
 
 
 def test_a_condition_never_looks_at_the_held_out_part(bench):

@@ -97,3 +97,12 @@ def test_files_that_are_no_tables(tmp_path):
 def test_arms_have_a_line_for_each_seed():
     table = as_table("t", [("row 1", {"arm": "a", "seed": "1", "loss": "2"}), ("row 2", {"arm": "a", "seed": "2", "loss": "3"})])
     assert [line.seed for line in table.arms["a"]] == [1, 2]
+
+
+@pytest.mark.parametrize(("header", "cell"), [("loss", "-1"), ("ppl", "0.5"), ("params", "-3M"), ("flops", "-1"), ("seconds", "-2")])
+def test_a_cell_that_no_run_can_give_is_refused_with_its_place(tmp_path, header, cell):
+    (tmp_path / "t.csv").write_text(f"arm,{header}\na,{cell}\n")
+    with pytest.raises(StudyError, match=rf"t\.csv, line 2 \(arm a\), column '{header}': {cell} is no {header}"):
+        read_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("arm,loss\na,0\n")
+    assert len(read_table(tmp_path / "t.csv").lines) == 1

@@ -116,6 +116,14 @@ def test_an_arm_may_wait_for_a_result(study):
     ("  later: {layers: 6, run_if: outcome(p1) is KILLED}\n" + one("gain(later) > 0"), ("later runs only if it has run",)),
     ("  a: {layers: 6, run_if: loss(b) < 3}\n  b: {layers: 7, run_if: loss(a) < 3}\n", ("arms wait for each other: ", "a for b")),
     ("  later: {layers: 6, run_if: 'loss(twice, part=held_out) < 3'}\n", ("column 18: the held-out part", "before the study is judged")),
+    ("  later: {layers: 6, run_if: outcome(p2) is KILLED}\n" + one("'loss(twice, part=held_out) < 3'") +
+     "  - {supported: outcome(p1) is SUPPORTED, killed: otherwise}\n",
+     ("line 7, arms.later.run_if", "the held-out part, which p2 is judged on")),
+    (one("5 > 3"), ("line 8", "a condition on nothing that is measured", "names a measure or an outcome", "gain(ARM)")),
+    (one("gain(twice) > 0", "gain( twice ) > 0"), ("line 9, predictions.p1.killed", "'gain(twice) > 0' is what it is supported by")),
+    ("predictions:\n  - {name: a, supported: gain(twice) > 0, killed: otherwise}\n"
+     "  - {name: A, supported: gain(deep) > 0, killed: otherwise}\n",
+     ("line 9", "the name 'A' beside 'a', in line 8", "rename one")),
     ("  later: {layers: 6, run_if: gain(twice) > 0, contingent: later}\n", ("both run_if and contingent", "keep one of them")),
 ])  # fmt: skip
 def test_what_is_wrong_is_said_with_its_line_and_column(study, text, parts):

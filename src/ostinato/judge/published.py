@@ -219,8 +219,8 @@ def _line(name: str, place: str, row: Mapping[str, str], headers: Mapping[str, t
             except ValueError as error:
                 raise StudyError(f"{where}, column {header!r}: {error}", "a cell is one number, or empty", "") from None
             if known.name in _LEAST and number.value < _LEAST[known.name]:
-                raise StudyError(f"{where}, column {header!r}: {text.strip()} is no {known.name}", f"{known.name} is {_LEAST[known.name]} or more",
-                                 "leave the cell empty, if it is not known")  # fmt: skip
+                said = f"{where}, column {header!r}: {text.strip()} is no {known.name}"
+                raise StudyError(said, f"{known.name} is {_LEAST[known.name]} or more", "leave it empty, if it is not known")
             cells[known] = -number if sign < 0 else number
     return Line(arm, int(seed) if seed else None, row.get(AGAINST, "").strip(), cells, place)
 
