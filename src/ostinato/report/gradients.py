@@ -15,7 +15,7 @@ from ostinato.report.panels import TOKENS, arm_looks
 from ostinato.report.section import Figure, Section
 from ostinato.report.tables import Cell, Column, Row, Table
 from ostinato.store import Store
-from ostinato.study import arm_applications
+from ostinato.study import arm_applications, recipe_steps
 from ostinato.study.records import Arm, Study
 
 MOST_SAID, MOST_USES, MOST_APPLICATIONS = 3, 8, 60
@@ -61,8 +61,8 @@ def read(study: Study, store: Store) -> list[Gradients]:
         tables = [folders[arm.name, seed].gradients() for seed in arm.seeds if (arm.name, seed) in folders]
         runs = [run for run in map(course, tables) if run]
         if runs:
-            half = max(looked.tokens for run in runs for looked in run) // 2
-            late = pooled([table for table in tables if table.num_rows], half)
+            looked = [table for table in tables if table.num_rows]
+            late = pooled(looked, recipe_steps(arm.recipe).tokens // 2) or pooled(looked)  # a run that is not so far: all of it
             assert late is not None
             found.append(Gradients(arm, tuple(runs), late))
     return found
