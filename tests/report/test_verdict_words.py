@@ -68,7 +68,7 @@ def test_a_kind_is_told_by_shape_and_word():
     assert [words.headline(one) for one in JUDGEMENT.verdicts] == ["● SUPPORTED", "✕ KILLED", "○ NOT ESTIMABLE", "◐ BETWEEN"]
     assert len(set(words.SHAPES.values())) == 4 and set(words.SHAPES) == set(words.TONES) and len(set(words.TONES.values())) == 4
     assert words.one_line(E3) == "● SUPPORTED E3 (PASS), clear: the attention-only pass carries the in-context gain"
-    assert words.one_line(E4).startswith("✕ KILLED E4, within noise: ") and words.one_line(E5) == "○ NOT ESTIMABLE E5"
+    assert words.one_line(E4).startswith("✕ KILLED E4, within noise, sealed after results: ") and words.one_line(E5) == "○ NOT ESTIMABLE E5"
 
 
 @pytest.mark.parametrize(("verdict", "clause"), [(E3, HOLDS), (E4, NOISY), (E5, UNKNOWN), (E6, FAILS)])

@@ -15,8 +15,8 @@ def register(app: typer.Typer) -> None:
         """Give the verdict on every prediction, the numbers that gave it, by how much, and whether that is clear or within noise.
 
         A replay, as the shipped replays/loop2, judges a published table, and needs neither size nor store.
-        Exits with 0; 10 when a prediction is killed; 20 when a run failed or is missing, or a prediction is not estimable; 30 for both;
-        2 for a mistake. Held-out gains are shown from here on, and the study's log says when.
+        Exits with 0; 10 when a prediction is killed; 20 when a run failed or is missing, a prediction is not estimable, or a
+        registration was edited; 30 for both; 2 for a mistake. Held-out gains are shown from here on, and the study's log says when.
         """
         from ostinato.api import Study, judge_replay
         from ostinato.errors import StudyError

@@ -42,7 +42,7 @@ def _verdict_cells(verdict: Verdict) -> tuple[Cell, ...]:
         Cell(words.headline(verdict), kind, verdict.claim, words.TONES[kind]),
         Cell(verdict.name, verdict.name, verdict.claim),
         Cell(words.outcome(verdict), words.outcome(verdict)),
-        Cell(verdict.strength or numbers.NONE, verdict.strength, verdict.reason, "" if verdict.strength == CLEAR else "muted"),
+        Cell(words.standing(verdict) or numbers.NONE, verdict.strength, verdict.reason, "" if verdict.strength == CLEAR else "muted"),
         _number(left, unit),
         _number(right, unit),
         _number(None if margin is None else abs(margin), unit),
@@ -121,7 +121,7 @@ class JudgementSheet:
 
     @property
     def exit_status(self) -> int:
-        """0; 10 something is killed; 20 something is missing, failed or not estimable; 30 both."""
+        """0; 10 something is killed; 20 something is missing, failed, not estimable or not as it was sealed; 30 both."""
         return self.judgement.exit_status
 
     def record(self) -> dict[str, Any]:

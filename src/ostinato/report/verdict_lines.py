@@ -72,7 +72,7 @@ class Line:
 
     @property
     def strength(self) -> str:
-        return self.verdict.strength if self.kind != NOT_YET else ""
+        return words.standing(self.verdict) if self.kind != NOT_YET else ""
 
 
 def glyph(kind: str) -> Markup:

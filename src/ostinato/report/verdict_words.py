@@ -36,6 +36,12 @@ UNSEALED_TEXT = "as it stands in a registration that is not as it was sealed"
 TONES: dict[str, Tone] = {SUPPORTED: "better", KILLED: "worse", BETWEEN: "warn", NOT_ESTIMABLE: "muted"}
 
 
+def standing(verdict: Verdict) -> str:
+    """How sure it is, and where it was sealed with results of its arms already there; "" where nothing is estimable."""
+    late = bool(verdict.after_results) and not verdict.exploratory
+    return ", ".join(part for part in (verdict.strength, "sealed after results" if late else "") if part)
+
+
 def headline(verdict: Verdict) -> str:
     """As ● SUPPORTED."""
     return f"{SHAPES[verdict.kind]} {verdict.kind}"
@@ -49,7 +55,7 @@ def outcome(verdict: Verdict) -> str:
 def one_line(verdict: Verdict) -> str:
     """As ● SUPPORTED E3 (PASS), clear: the claim."""
     own = f" ({outcome(verdict)})" if outcome(verdict) else ""
-    return f"{headline(verdict)} {verdict.name}{own}" + (f", {verdict.strength}" if verdict.strength else "") + (
+    return f"{headline(verdict)} {verdict.name}{own}" + (f", {standing(verdict)}" if standing(verdict) else "") + (
         f": {verdict.claim}" if verdict.claim else ""
     )  # fmt: skip
 
