@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ostinato.errors import OstinatoError
+from ostinato.export.config import model_config
 from ostinato.study.records import Model
 
 KINDS = {
@@ -49,7 +51,13 @@ def pair(request, small_model, small_decoder, as_exported):
 
 
 def test_every_key_of_a_model_is_among_the_kinds():
-    assert {key for keys in KINDS.values() for key in keys} | START_ONLY == set(Model.model_fields)
+    of_training, refused = {"backprop"}, {"streams"}
+    assert {key for keys in KINDS.values() for key in keys} | START_ONLY | of_training | refused == set(Model.model_fields)
+
+
+def test_streams_are_refused_in_words(small_model, small_decoder):
+    with pytest.raises(OstinatoError, match="streams 2: a model with hyper-connections"):
+        model_config(small_decoder(small_model(streams=2)))
 
 
 @torch.no_grad()

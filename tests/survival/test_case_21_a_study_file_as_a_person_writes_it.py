@@ -179,6 +179,8 @@ def test_no_section_at_any_depth_lets_an_unknown_key_pass(tmp_path, section):
     fill = {"<arm>": "deep", "<role>": "embedding", "<name>": "x"}
     place = [fill.get(step, step) for step in section]
     lines = [f"{'  ' * depth}{step}:" for depth, step in enumerate(place)] + [f"{'  ' * len(place)}unheard_of: 1"]
+    if section == ("predictions", "<prediction>"):  # the one section that is an item of a list
+        place, lines = ["predictions"], ["predictions:", "  - unheard_of: 1"]
     refused(tmp_path, "\n".join(lines) + "\n", "'unheard_of'", ".".join(place) or "top level", f"line {len(lines)}")
 
 
