@@ -17,7 +17,7 @@ from ostinato.scaling.findings import analyse
 from ostinato.scaling.law import equivalent
 from ostinato.scaling.study import budgets, runs_table, size_of, treatment_of, varies
 from ostinato.store import Store
-from ostinato.study import load_study, shipped
+from ostinato.study import load_study
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "phi_fit.json").read_text(encoding="utf-8"))
 WIDTHS, PASSES, TOKENS = (32, 48, 64, 96, 128), (1, 2, 4), (20, 60, 180)
@@ -87,8 +87,6 @@ def sheet(grid):
 
 def test_parameters_are_counted_as_published():
     """A block is 12 d^2, the injection 2 d^2 in N_rec; prelude and coda of two layers each run once."""
-    if "phi" not in shipped():
-        pytest.skip("the study phi is not shipped")
     arms = {arm.name: size_of(arm) for arm in load_study("phi", "paper").arms}
     assert len(arms) == GOLDEN["published_fit"]["runs"]
     for name, size in arms.items():

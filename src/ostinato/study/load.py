@@ -11,8 +11,8 @@ from ostinato.study import checks, strict
 from ostinato.study.derive import expanded
 from ostinato.study.idle import idle
 from ostinato.study.predictions import untaken
-from ostinato.study.problems import refuse
-from ostinato.study.reading import Unreadable, read
+from ostinato.study.problems import Problem, refuse
+from ostinato.study.reading import Section, Unreadable, read
 from ostinato.study.records import Study
 from ostinato.study.resolve import resolve
 
@@ -28,13 +28,7 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
     """
     path = _find(source)
     file = str(source) if path.parent != SHIPPED else f"shipped study {path.stem}"
-    try:
-        content = path.read_bytes()
-        tree, problems = read(content)
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror or error}", "a study is a readable YAML file", "correct the path") from None
-    except Unreadable as error:
-        refuse(file, [error.problem])
+    content, tree, problems = read_file(path, file, "study")
     if "table" in tree and "arms" not in tree:
         raise StudyError(f"{file} is a replay", "a published table is judged, not planned or run", f"ostinato judge {source}")
     refuse(file, problems + strict.check(tree))
@@ -44,6 +38,21 @@ def load_study(source: str | Path, size: str | None = None) -> Study:
     study = resolved.study
     warnings = (*dict.fromkeys(resolved.warnings), *checks.same_arms(study), *idle(study), *untaken(study))
     return study.model_copy(update={"warnings": warnings, "path": str(path.absolute()), "given": content.decode("utf-8-sig")})
+
+
+def read_file(path: Path, file: str, kind: str) -> tuple[bytes, Section, list[Problem]]:
+    """The bytes of a YAML file, its tree, and what is wrong with it already.  file, kind: what errors call it.
+
+    Raises StudyError for one that cannot be opened, or read at all.
+    """
+    try:
+        content = path.read_bytes()
+        return content, *read(content)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror or error}", f"a {kind} is a readable YAML file", "correct the path") from None
+    except Unreadable as error:
+        refuse(file, [error.problem])
+        raise  # never: refuse raises where there is a problem
 
 
 def _find(source: str | Path) -> Path:

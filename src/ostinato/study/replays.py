@@ -15,7 +15,7 @@ from ostinato.claims import parse_condition, parse_expression
 from ostinato.errors import ClaimError, StudyError
 from ostinato.study import strict
 from ostinato.study.derive import expanded
-from ostinato.study.load import HERE, SUFFIXES
+from ostinato.study.load import HERE, SUFFIXES, read_file
 from ostinato.study.merge import without_nulls
 from ostinato.study.numbers import Count, Real
 from ostinato.study.outcomes import ill_formed, is_otherwise, written
@@ -88,13 +88,7 @@ def load_replay(source: str | Path) -> Replay:
         rule = "a replay is a YAML file with a table, or the name of a shipped one"
         raise StudyError(f"there is no replay {str(source)!r}", rule, near[0] if near else f"one of {', '.join(names)}")
     file = f"shipped replay {path.stem}" if path.parent == SHIPPED else str(source)
-    try:
-        content = path.read_bytes()
-        tree, problems = read(content)
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror or error}", "a replay is a readable YAML file", "correct the path") from None
-    except Unreadable as error:
-        refuse(file, [error.problem])
+    content, tree, problems = read_file(path, file, "replay")
     refuse(file, problems + strict.check(tree, _keys()) + list(_missing(tree)))
     refuse(file, [*ill_formed(tree), *_unread(tree)])
     given = without_nulls(strict.as_plain(tree))
