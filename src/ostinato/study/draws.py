@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from statistics import NormalDist
 
-
 from ostinato.study.records import Model, Passes
 
 SIGMA = 0.5
