@@ -1,13 +1,14 @@
 """The checks of gpu.py: what a GPU computes, beside the CPU. Each has a bound and says whether it is kept.
 
 memory     A limit on the allocator that a step does not fit: the micro-batch is halved and the gradient stays (1e-4 of its norm).
-forward    Attention backends, windows, ALiBi, document masks, value embeddings, recurrent layers, in float32: loss and gradient against the
-           CPU (1e-4 of the loss, 1e-3 of the gradient's norm); bfloat16 products against float32 (2% of the loss).
+forward    Attention backends, windows, ALiBi, document masks, value embeddings, recurrent layers, residual streams, passes without gradient,
+           in float32: loss and gradient against the CPU (1e-4 of the loss, 1e-3 of the gradient's norm); bfloat16 products against float32
+           (2% of the loss).
 heads      Every way through the head, Liger Kernel's where it is installed, against all logits at once.
 delta      The gated delta rule in chunks and, where it is installed, by flash-linear-attention, against the token-by-token twin in float64:
            outputs, last state, every gradient (1e-4; 2% with bfloat16; 1% for fla's float32, which goes through TF32 products).
 muon       The orthogonal step in bfloat16 against float32 on the CPU: cosine above 0.99.
-resume     A tiny run in one go and in two: the largest difference of a loss.
+resume     A tiny run of drawn passes in one go and in two: the largest difference of a loss.
 compiled   forward, compiled against eager (1e-3 of the loss), as long as there is time.
 """
 
@@ -27,18 +28,21 @@ from ostinato.model.head import HEADS, choose_head, nats
 from ostinato.model.naive_delta import delta_rule as naive
 from ostinato.model.spans import Spans
 from ostinato.study.families import with_family
-from ostinato.study.records import Arm, Data, Model, Recipe, Windows
+from ostinato.study.records import Arm, Data, Model, Passes, Recipe, Windows
 from ostinato.train import checkpoints
 from ostinato.train.machine import choose
 from ostinato.train.polar import polar
 from ostinato.train.trainer import Trainer
 
 SHAPE = {"layers": ("gqa",) * 4, "d_model": 128, "heads": 4}
+ISO_DEPTH = {**SHAPE, "schedule": "1 (2..3)x{r} 4", "inject": "linear", "pass_norm": True, "embedding_norm": True}
 ARMS = {
     "plain": (Model(**SHAPE), False),
     "grouped, looped": (Model(**SHAPE, kv_heads=2, schedule="1..4 1..4:attn", inject="add"), False),
     "windows": (Model(**SHAPE, windows=Windows(pattern="SL", short=65)), False),
     "alibi": (Model(**SHAPE, positions="alibi"), False),
+    "iso-depth, truncated": (Model(**ISO_DEPTH, passes=4, backprop=2), False),
+    "iso-depth, streams": (Model(**ISO_DEPTH, passes=4, streams=2), False),
     "documents": (Model(**SHAPE), True),
     "hybrid": (Model(**SHAPE | {"layers": ("gdn", "gqa") * 2}), True),
     "loop2": (Model.model_validate(with_family({"family": "loop2", **SHAPE, "windows": {"pattern": "SSSL", "short": 65},
@@ -119,7 +123,7 @@ def forward(device: str, tiny: bool, left: Callable[[], float]) -> dict[str, Any
     """Arm by arm."""
     length, found = 64 if tiny else 256, {}
     for name, (model, documents) in ARMS.items():
-        if tiny and name not in ("grouped, looped", "hybrid", "loop2"):
+        if tiny and name not in ("grouped, looped", "iso-depth, streams", "hybrid", "loop2"):
             continue
         if left() <= 0:
             found[name] = "left out"
@@ -176,6 +180,8 @@ def muon(device: str) -> dict[str, Any]:
 def resume(device: str) -> dict[str, Any]:
     """Eight steps, and the same with another trainer from the checkpoint of the third."""
     prepared, arm = text(512, 9 * 512, 2), small_arm(8)
+    drawn = {**ISO_DEPTH, "d_model": 64, "heads": 2, "passes": Passes(uniform=(1, 4)), "backprop": "half"}
+    arm = arm.model_copy(update={"model": Model(**drawn)})
     whole, first, second = (Trainer(arm, 1, prepared, choose(device, "float32", None, False)) for _ in range(3))
     expected, found = [whole.step().loss for _ in range(8)], [first.step().loss for _ in range(3)]
     with tempfile.TemporaryDirectory() as folder:

@@ -23,6 +23,7 @@ MODELS = {  # keys, documents, activation checkpointing, kinds of application (o
     "add": ({**TWICE, "inject": "add", "attn_gate": "head"}, DOCUMENTS, False, 2),
     "linear, noise": ({**TWICE, "inject": "linear", "h0": "noise", "pass_norm": True}, None, True, 3),
     "streams": ({**TWICE, "streams": 2, "inject": "add"}, None, True, 2),
+    "streams, linear, noise": ({**TWICE, "streams": 3, "inject": "linear", "h0": "noise", "pass_norm": True}, None, False, 3),
     "truncated": ({"schedule": "(1)x4", "inject": "linear", "backprop": 2, "layers": 1}, None, True, 3),
     "gated delta, documents": ({"layers": ("gdn", "gdn", "gqa"), "schedule": "1..3 1..3"}, DOCUMENTS, False, 2),
 }

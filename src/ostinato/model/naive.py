@@ -20,15 +20,19 @@ from ostinato.study.records import Model
 
 
 def logits(model: Model, weights: Mapping[str, Tensor], tokens: Sequence[int], context: int,
-           documents: Sequence[int] | None = None, key: tuple[int, int] | None = None) -> Tensor:  # fmt: skip
-    """Logits [T, V] of one row, differentiable in `weights` (the decoder's parameters by name).  key: of the row's noise in training."""
+           documents: Sequence[int] | None = None, key: tuple[int, int] | None = None,
+           groups: Sequence[tuple[int, int, int]] | None = None) -> Tensor:  # fmt: skip
+    """Logits [T, V] of one row, differentiable in `weights` (the decoder's parameters by name).  key: of the row's noise in training.
+
+    groups: first application, length and passes of each (default: what repeats), as where a draw gives a group one pass.
+    """
     documents = [0] * len(tokens) if documents is None else documents
     start = [_embed(model, weights, tokens, documents, t) for t in range(len(tokens))]
     stream = list(start)  # of several streams one after the other: those of the first token, of the second, …
     several = range(model.streams)
     stream = [x for x in stream for _ in several]
     start = list(stream)
-    tied, groups = tied_to(model), _groups(arm_applications(model))
+    tied, groups = tied_to(model), _groups(arm_applications(model)) if groups is None else groups
     entered: list[Tensor] = []
     for application in arm_applications(model):
         group = next((n for n, (first, length, passes) in enumerate(groups) if first <= application.index < first + length * passes), None)

@@ -112,8 +112,7 @@ def fit_table(found: Findings) -> Table:
     columns = (Column("", number=False), Column("fitted"), Column("95% by profile", "of the likelihood, calibrated"),
                Column("95% by cells", "percentiles of 200 resamples of whole cells of budget and r"))  # fmt: skip
     note = (f"{numbers.several(len(found.table), 'run')}; {found.fit.agreeing} of {found.fit.starts} starts end at the best objective; "
-            f"residuals {100 * found.fit.spread:.2g}% of the loss; {len(found.cells)} cells ({found.cells.by}, r). "
-            "On 200 made tables of the published grid the two intervals held the true phi in 96.0% and 94.5%.")  # fmt: skip
+            f"residuals {100 * found.fit.spread:.2g}% of the loss; {len(found.cells)} cells ({found.cells.by}, r).")  # fmt: skip
     return Table("phi-fit", LAW, columns, tuple(rows), (note,))
 
 
