@@ -1,7 +1,7 @@
 """The checks of gpu.py: what a GPU computes, beside the CPU. Each has a bound and says whether it is kept.
 
 memory     A limit on the allocator that a step does not fit: the micro-batch is halved and the gradient stays (1e-4 of its norm).
-forward    Attention backends, windows, ALiBi, document masks, value embeddings, recurrent layers, residual streams, passes without gradient,
+forward    Attention backends, windows, ALiBi, document masks, value embeddings, recurrent layers, streams, passes without gradient,
            in float32: loss and gradient against the CPU (1e-4 of the loss, 1e-3 of the gradient's norm); bfloat16 products against float32
            (2% of the loss).
 heads      Every way through the head, Liger Kernel's where it is installed, against all logits at once.
