@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ostinato.launch.calibrate import Calibrated
     from ostinato.launch.measuring import Measured
     from ostinato.measure.check import Check
+    from ostinato.report.fit_sheet import FitSheet
     from ostinato.report.judgement import JudgementSheet
-    from ostinato.report.phi import FitSheet
     from ostinato.report.plan import PlanSheet
     from ostinato.report.results import Results
     from ostinato.store import Answer, RunFolder, Store
@@ -286,7 +286,7 @@ def fit(
     that others are compared with.  size, beside: of the study, and its other sizes whose runs are treatments.
     Raises FitError where the table cannot be read or cannot tell phi, StudyError for no such study.
     """
-    from ostinato.report.phi import fit_source
+    from ostinato.report.fit_sheet import fit_source
 
     return fit_source(source, list(columns), unit, held, base, size, list(beside), open_store(store))
 

@@ -11,7 +11,8 @@ import pytest
 
 from ostinato.analysis import results_table
 from ostinato.errors import FitError
-from ostinato.report.phi import FitSheet, section, section_of
+from ostinato.report.fit_sheet import FitSheet
+from ostinato.report.phi import section, section_of
 from ostinato.report.write import page
 from ostinato.scaling.findings import analyse
 from ostinato.scaling.law import equivalent
@@ -111,7 +112,7 @@ def test_the_table_of_a_study(grid):
 def test_the_section_shows_the_fit(grid):
     study, store = grid
     found = section(study, store, results_table(study, store))
-    assert found.id == "phi" and "phi = 0.4" in found.lead and len(found.figures) == 6
+    assert found.id == "phi" and "phi = 0.4" in found.lead and len(found.figures) == 7
     assert [table.name for table in found.tables] == ["phi-fit", "phi-laws", "phi-models"]
     text = page(study, store)
     assert 'id="phi"' in text and "r^phi" in text and "Laws within the law" in text
@@ -135,7 +136,7 @@ def test_a_table_that_cannot_tell_phi_says_why_on_the_page(make_study, store):
     results = results_table(study, store)
     few = [one for one in results if one.name.endswith("D20k") and ("d32" in one.name or "d48" in one.name)]
     found = section(study, store, few)
-    assert found.lead.startswith("Not told by these runs: 6 rows for 6 parameters") and not found.figures
+    assert found.lead.startswith("phi is not told by these runs: 6 rows for 6 parameters") and len(found.figures) == 1
 
 
 def test_another_size_is_a_treatment_and_shares_its_plain_runs(grid, make_study):

@@ -10,6 +10,7 @@ from ostinato.report.looks import COLOURS, Look
 from ostinato.report.svg import MARKERS, Canvas, Scale, padded, spread
 from ostinato.scaling.findings import Findings
 from ostinato.scaling.law import ALPHA, LOG_A, LOG_E, equivalent
+from ostinato.scaling.table import RunTable
 from ostinato.scaling.worth import Worth
 
 POINTS = 60
@@ -54,6 +55,30 @@ def fit_figure(name: str, found: Findings) -> str:
         )
     _legend(canvas, looks, set(table.r.tolist()))
     return canvas.render(name, "Loss against equivalent parameters", f"{len(table)} runs and the fitted law")
+
+
+def runs_figure(name: str, table: RunTable) -> str:
+    """Each run's loss against its unique parameters, with a line for each r of each budget; the budget's name where its line of r = 1
+    begins."""
+    x = Scale(float(table.unique.min()) * 0.9, float(table.unique.max()) * 1.1, LEFT, EDGE, True)
+    y = Scale(*padded(table.loss.tolist(), 0.06), BASE, TOP)
+    canvas, looks = Canvas(WIDTH, HEIGHT), r_looks(table.r.tolist())
+    y_axis(canvas, y, "nats a token", LEFT, EDGE, numbers.fixed)
+    x_axis(canvas, x, "unique parameters, N_once + N_rec", BASE, numbers.tick)
+    budgets = np.array(table.budget)
+    for budget in filter(None, dict.fromkeys(table.budget)):
+        for r in sorted(set(table.r[budgets == budget].tolist())):
+            here = (budgets == budget) & (table.r == r)
+            means = [(float(size), float(table.loss[here & (table.unique == size)].mean())) for size in np.unique(table.unique[here])]
+            points = [(x(size), y(loss)) for size, loss in means]
+            canvas.path(points, looks[r].line, f"{budget}, r = {r:g}")
+            if r == table.r[budgets == budget].min():
+                canvas.text(points[-1][0] + 8, points[-1][1] + 4, budget, "t small")
+    for at in range(len(table)):
+        look, place = looks[float(table.r[at])], (x(float(table.unique[at])), y(float(table.loss[at])))
+        canvas.marker(look.marker, *place, 3.2, look.dot, f"{table.name(at)}: r {table.r[at]:g}, {table.loss[at]:.4f} nats")
+    _legend(canvas, looks, set(table.r.tolist()))
+    return canvas.render(name, "The runs", f"{len(table)} runs: loss against unique parameters, by r and budget")
 
 
 def worth_figure(name: str, found: Findings) -> str:

@@ -20,7 +20,7 @@ class Figure:
 class Section:
     """id: of the page's anchor.  lead: one or two sentences that say what is seen.  notes: what else a reader should know.
 
-    more: tables that are folded away under `more_title`, for whoever wants all of it.
+    more: tables that are folded away under `more_title`, for whoever wants all of it.  leads: it stands before everything else.
     """
 
     id: str
@@ -31,3 +31,4 @@ class Section:
     notes: tuple[str, ...] = field(default=())
     more: tuple[Table, ...] = ()
     more_title: str = "All numbers"
+    leads: bool = False

@@ -90,7 +90,7 @@ def page(study: Study, store: Store) -> str:
         measured=any(result.tokens is not None for result in results),
         windows=next((result.windows for result in results if result.windows), ""),
         budget=budget_line(planned),
-        drawings=[_drawing(arm, arm.name == study.reference) for arm in study.arms],
+        drawings=_drawings(study),
         common=_common(study),
         cost=table_html(cost_table(planned)),
         matched=table_html(matched_table(planned)),
@@ -162,6 +162,17 @@ def _strip(study: Study, results: Sequence[ArmResult], planned: Plan) -> list[tu
     if documents:
         strip.append(("in documents", span(documents)))
     return strip
+
+
+def _drawings(study: Study) -> list[dict[str, Any]]:
+    """One of every arm; of arms that look alike, and of which nothing else is said, one for all of them."""
+    found: dict[tuple, dict[str, Any]] = {}
+    for arm in study.arms:
+        one = _drawing(arm, arm.name == study.reference)
+        first = found.setdefault((one["schedule"], one["svg"], one["note"], one["contingent"], one["run_if"]), {**one, "others": []})
+        if first["name"] != arm.name:
+            first["others"].append(arm.name)
+    return list(found.values())
 
 
 def _drawing(arm: Arm, reference: bool) -> dict[str, Any]:

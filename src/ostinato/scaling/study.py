@@ -121,7 +121,7 @@ def budgets(flops: np.ndarray, tokens: np.ndarray) -> list[str]:
     """What runs have in common: their training FLOPs within 2%, else their tokens, whichever gives fewer budgets."""
     sets = {"FLOPs": _near(flops), "tokens": _near(tokens)}
     word = min(sets, key=lambda name: len(set(sets[name])))
-    return [f"{value:.3g} {word}" for value in sets[word]]
+    return [f"{value:,.0f} tokens" if word == "tokens" else f"{value:.3g} FLOPs".replace("e+", "e") for value in sets[word]]
 
 
 def _near(values: np.ndarray) -> list[float]:
