@@ -139,6 +139,17 @@ def test_a_table_that_cannot_tell_phi_says_why_on_the_page(make_study, store):
     assert found.lead.startswith("phi is not told by these runs: 6 rows for 6 parameters") and len(found.figures) == 1
 
 
+def test_a_change_in_loss_is_told_although_phi_is_not(make_study, store):
+    """One of the widths alone: too few for phi, and yet each run has one of the base beside it."""
+    base, other = ("\n".join(line for line in grid_text(way).splitlines() if not any(f"d{width} " in line for width in WIDTHS[1:]))
+                   for way in ("", "half"))  # fmt: skip
+    study, cut = make_study(base, "one"), make_study(other, "one-cut")
+    write(write(store, study), cut, phi=0.2)
+    with pytest.raises(FitError, match=r"is not told by this table: .*\n +told all the same: backprop half: loss higher") as caught:
+        analyse(runs_table(study, store, beside=[cut]))
+    assert "6 runs beside the base's" in caught.value.what
+
+
 def test_another_size_is_a_treatment_and_shares_its_plain_runs(grid, make_study):
     study, store = grid
     other = make_study(grid_text("half"), "truncated")

@@ -14,6 +14,7 @@ from ostinato.report import numbers
 from ostinato.report.gain_figures import Gain, forest
 from ostinato.report.looks import Look
 from ostinato.report.panels import arm_looks
+from ostinato.report.results import verdict
 from ostinato.report.section import Figure, Section
 from ostinato.report.tables import Cell, Column, Row, Table
 from ostinato.store import Store
@@ -26,8 +27,12 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
     if not found.arms:
         return None
     tables = (noise_table(found.arms), *([ranking_table(found.ranking)] if found.ranking else []))
+    notes = _notes(found)
+    if found.ranking and any(verdict(result.words) == "zero" for result in results):
+        notes.append("Two arms can be told apart here and be about equal above: there an arm has the noise of its own seeds, here that of "
+                     "all arms' seeds together, which is known better.")  # fmt: skip
     return Section("noise", "How much of this is noise?", _lead(found), _figures(study, found, arm_looks(study, results)), tables,
-                   tuple(_notes(found)))  # fmt: skip
+                   tuple(notes))  # fmt: skip
 
 
 def noise_table(arms: Sequence[ArmNoise]) -> Table:

@@ -17,7 +17,7 @@ from ostinato.scaling.intervals import RESAMPLES, Profile, bootstrap, percentile
 from ostinato.scaling.law import PHI
 from ostinato.scaling.nested import Law, compare
 from ostinato.scaling.table import RunTable
-from ostinato.scaling.treatments import Treatment, compare_treatment, split
+from ostinato.scaling.treatments import Treatment, compare_treatment, split, told_without_phi
 
 FAR, FAR_LEAST = 6.0, 0.01
 """An outlier's residual is beyond so many standard deviations, and beyond 1% of the loss."""
@@ -125,7 +125,7 @@ def analyse(table: RunTable, held: Mapping[str, float] | None = None, base: str 
     refuse_early(own, held)
     fit = fit_law(own.rows, held)
     curve = profile(fit)
-    refuse(own, fit, curve)
+    refuse(own, fit, curve, told_without_phi(own, others))
     groups = cells(own)
     resamples = fit.rows.outside(bootstrap(fit, groups))
     compared, untold = [], {}

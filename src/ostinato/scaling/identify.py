@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,8 +79,11 @@ def refuse_early(table: RunTable, held: dict[str, float]) -> None:
                        "add runs" if len(held) == 3 else f"add runs, or state {STATED}: phi is then conditional on them")  # fmt: skip
 
 
-def refuse(table: RunTable, fit: Fit, profile: Profile) -> None:
-    """Raises FitError, with what is too narrow, where starts disagree or phi could be almost anything."""
+def refuse(table: RunTable, fit: Fit, profile: Profile, told_anyway: Sequence[str] = ()) -> None:
+    """Raises FitError, with what is too narrow, where starts disagree or phi could be almost anything.
+
+    told_anyway: what these runs tell all the same, which the error says, too.
+    """
     told = profile.bounded and profile.width <= WIDEST
     if told and fit.agreeing >= FEW_AGREE * fit.starts:
         return
@@ -88,12 +92,10 @@ def refuse(table: RunTable, fit: Fit, profile: Profile) -> None:
     what = (f"only {fit.agreeing} of {fit.starts} starts end at the best objective" if told
             else f"phi is not told by this table: {fit.phi:.2f}, 95% from {reach}{at}")  # fmt: skip
     known = spans(table, fit)
-    narrow = [one for one in known if one.narrow] or sorted((one for one in known if one.helps), key=lambda one: -one.helps)[:1]
-    why = (
-        "too narrow: " + "; ".join(one.words() for one in narrow)
-        if narrow
-        else f"residuals of {100 * fit.spread:.2g}% are too large for so few rows"
-    )
+    why = "; ".join(one.words() for one in known if one.narrow)
+    why = f"too narrow: {why}" if why else (f"{'; '.join(one.words() for one in known)}: with residuals of {100 * fit.spread:.2g}% "
+                                            f"{len(table)} such runs do not tell the law's parameters apart")  # fmt: skip
     left = [name for name in HOLDABLE if name not in ("phi", *fit.held)]
     fix = f"add runs that widen it, or state {STATED}: phi is then conditional on them" if left else "add runs that widen it"
+    what = "\n      ".join((what, *(f"told all the same: {line}" for line in told_anyway)))
     raise FitError(what, f"an interval narrower than {WIDEST:g}, on which a tenth of the starts agree; {why}", fix)

@@ -9,6 +9,7 @@ r = 1 in which the treatment is nothing (no pass to truncate) are the base's own
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,36 +134,50 @@ def _draws(table: RunTable, base: RunTable, seed: int) -> tuple[np.ndarray, np.n
 def _change(table: RunTable, base: RunTable, fit: Fit, laws: np.ndarray, seed: int) -> tuple[float, Span, int]:
     """Loss less the base's at equal (N, r, D), over the runs that loop: the mean, its interval, and the number of pairs."""
     looped = table.some(table.r > 1)
-    beside = [_beside(looped, at, base, ("N_once", "N_rec", "D")) for at in range(len(looped))]
-    pairs = np.array([at for at, other in enumerate(beside) if other is not None], dtype=int)
-    if 2 * len(pairs) >= len(looped):
-        chosen = looped.some(pairs)
-        differences = chosen.loss - np.array([beside[at] for at in pairs])
-        said = np.repeat(differences[None], RESAMPLES, axis=0)
-    else:
-        chosen, pairs = looped, pairs[:0]
-        rows = Rows(chosen.N_once / fit.rows.unit_n, chosen.N_rec / fit.rows.unit_n, np.log(chosen.r), np.log(chosen.D / fit.rows.unit_d),
-                    np.log(chosen.loss), fit.rows.unit_n, fit.rows.unit_d)  # fmt: skip
-        differences = chosen.loss - np.exp(log_loss(fit.theta, rows))
-        said = chosen.loss - np.exp(log_loss(laws, rows))
-    of = cells(chosen)
-    weights = of.draws(RESAMPLES, seed + 1)[:, of.of_row]
-    mean = float(differences.mean())
-    return mean, around(mean, (said * weights).sum(-1) / weights.sum(-1), len(of)), len(pairs)
+    found = _paired(looped, base, ("N_once", "N_rec", "D"), seed)
+    if found is not None and 2 * found[2] >= len(looped):
+        return found
+    rows = Rows(looped.N_once / fit.rows.unit_n, looped.N_rec / fit.rows.unit_n, np.log(looped.r), np.log(looped.D / fit.rows.unit_d),
+                np.log(looped.loss), fit.rows.unit_n, fit.rows.unit_d)  # fmt: skip
+    differences = looped.loss - np.exp(log_loss(fit.theta, rows))
+    return *_mean(looped, differences, looped.loss - np.exp(log_loss(laws, rows)), seed), 0
 
 
 def _at_budget(table: RunTable, base: RunTable, seed: int) -> tuple[float, Span] | None:
     """The same at equal budget, over the runs that have one of the base beside them; None where fewer than two have."""
-    looped = table.some(table.r > 1)
-    beside = [_beside(looped, at, base, ("N_once", "N_rec")) if looped.budget[at] else None for at in range(len(looped))]
+    found = _paired(table.some((table.r > 1) & np.array([bool(one) for one in table.budget])), base, ("N_once", "N_rec"), seed)
+    return found[:2] if found is not None else None
+
+
+def _paired(looped: RunTable, base: RunTable, near: tuple[str, ...], seed: int) -> tuple[float, Span, int] | None:
+    """Loss less that of the base's run beside it: the mean, its interval, the number of pairs; None where fewer than two have one."""
+    beside = [_beside(looped, at, base, near) for at in range(len(looped))]
     pairs = np.array([at for at, other in enumerate(beside) if other is not None], dtype=int)
     if len(pairs) < 2:
         return None
     chosen = looped.some(pairs)
-    differences, of = chosen.loss - np.array([beside[at] for at in pairs]), cells(chosen)
+    differences = chosen.loss - np.array([beside[at] for at in pairs])
+    return *_mean(chosen, differences, differences[None], seed), len(pairs)
+
+
+def _mean(table: RunTable, differences: np.ndarray, drawn: np.ndarray, seed: int) -> tuple[float, Span]:
+    """The mean over runs and its interval over cells.  drawn: the differences in each resample, or (1, n) where they are the same."""
+    of = cells(table)
     weights = of.draws(RESAMPLES, seed + 1)[:, of.of_row]
     mean = float(differences.mean())
-    return mean, around(mean, (differences * weights).sum(-1) / weights.sum(-1), len(of))
+    return mean, around(mean, (drawn * weights).sum(-1) / weights.sum(-1), len(of))
+
+
+def told_without_phi(base: RunTable, others: Mapping[str, RunTable], seed: int = 0) -> list[str]:
+    """What two treatments tell of each other although phi is not told: the change in loss, where runs stand beside the base's."""
+    said = []
+    for name, other in others.items():
+        found = _paired(other.some(other.r > 1), base, ("N_once", "N_rec", "D"), seed)
+        if found is not None:
+            mean, (low, high), pairs = found
+            said.append(f"{name or 'unnamed'}: loss {_told((low, high))} at equal N, r and D, by {mean:+.4f} nats (95% {low:+.4f} to "
+                        f"{high:+.4f}; {pairs} runs beside the base's)")  # fmt: skip
+    return said
 
 
 def _beside(table: RunTable, at: int, base: RunTable, near: tuple[str, ...]) -> float | None:

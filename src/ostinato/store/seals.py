@@ -77,8 +77,10 @@ def check_folder(folder: Path, only: Path | None = None) -> Checked:
             read.append(registrations.read(path))
         except StoreError as error:
             wrong += [] if before else [error.what]
-    if only is not None and next(iter(chosen)) > 1 and next(iter(chosen)) - 1 not in found:
-        notes.append(f"{only}: its link to the registration before cannot be checked, because that one is not beside it")
+    if only is not None and (number := next(iter(chosen))) > 1:
+        notes.append(f"{only}: its link to registration {number - 1} is checked, and not that one itself: name {folder} for all of them"
+                     if number - 1 in found else
+                     f"{only}: its link to the registration before cannot be checked, because that one is not beside it")  # fmt: skip
     if only is None:
         wrong += _missing_in_log(folder)
     times = [(number, str(seal["at"])) for number, seal in seals.items() if number in chosen and isinstance(seal, dict) and seal.get("at")]
