@@ -296,7 +296,8 @@ def test_checking_takes_any_of_the_folders_and_writes_nothing(store, chain, tmp_
     alone = seals.check(copy)
     assert alone.faults == () and len(alone.registrations) == 1 and "cannot be checked" in alone.notes[0]
     beside = seals.check(chain.registrations_path / "0002")
-    assert beside.faults == () and "registration 1 is checked, and not that one itself" in beside.notes[0] and [one.number for one in beside.registrations] == [2]
+    assert "registration 1 is checked, and not that one itself" in beside.notes[0]
+    assert beside.faults == () and [one.number for one in beside.registrations] == [2]
     (tmp_path / "empty").mkdir()
     for nothing in (tmp_path / "empty", tmp_path / "nowhere", chain.path / "log.jsonl"):
         with pytest.raises(StoreError, match="registration"):
