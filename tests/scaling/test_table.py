@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ostinato.errors import FitError
-from ostinato.scaling.table import made, read_table
+from ostinato.scaling.table import NUMBERS, made, read_table
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,18 @@ def test_losses_in_bits_are_suspected_and_never_changed(table, write):
     assert "was --unit bits said of nats" in read_table(write(table), unit="bits").warnings[0]
 
 
-def test_parameters_in_millions_are_suspected(table):
-    records = {name: list(getattr(table, name)) for name in ("N_once", "N_rec", "r", "D", "loss")}
-    small = made(records | {"N_once": list(table.N_once / 1e6), "N_rec": list(table.N_rec / 1e6)}, table.places, "small")
-    assert "--column N_once=N_once*1e6" in small.warnings[0]
+@pytest.mark.parametrize("parameters, tokens, words", [
+    (1e6, 1, ["in millions, say so: --column N_once=N_once*1e6 --column N_rec=N_rec*1e6"]),
+    (1, 1e9, ["in billions, say so: --column D=D*1e9"]),
+    (1, 1e6, ["in millions, say so: --column D=D*1e6"]),
+    (1e6, 1e9, ["--column N_rec=N_rec*1e6", "in billions, say so: --column D=D*1e9"]),
+])  # fmt: skip
+def test_another_unit_is_suspected_with_its_power(table, parameters, tokens, words):
+    records = {name: list(getattr(table, name)) for name in NUMBERS}
+    records |= {"N_once": list(table.N_once / parameters), "N_rec": list(table.N_rec / parameters),
+                "D": list(np.minimum(table.D, 1e9) / tokens)}  # fmt: skip
+    said = [one for one in made(records, table.places, "small").warnings if one.startswith(("N_once", "D"))]
+    assert len(said) == len(words) and all(word in one for word, one in zip(words, said, strict=True))
 
 
 def test_a_model_that_repeats_all_of_itself_is_a_row(table):
@@ -88,7 +96,7 @@ def test_a_model_that_repeats_all_of_itself_is_a_row(table):
 @pytest.mark.parametrize("name, content, words", [
     ("none.csv", None, "no such file"), ("empty.csv", "", "names the columns"), ("one.csv", "a,a\n1,2\n", "names the columns"),
     ("head.csv", "N_once,N_rec,r,D,loss\n", "no row can be used"), ("latin.csv", b"N_once,\xff\xfe\n", "not UTF-8"),
-    ("no.parquet", b"nothing", "can be read"),
+    ("no.parquet", b"nothing", "can be read"), ("long.csv", f"a,b\n1,{'x' * 200_000}\n", "line 2: field larger .*\n.*131,072 characters"),
 ])  # fmt: skip
 def test_a_file_that_is_no_table_says_so(tmp_path, name, content, words):
     if content is not None:
@@ -100,3 +108,13 @@ def test_a_file_that_is_no_table_says_so(tmp_path, name, content, words):
 def test_an_unknown_unit_is_refused(table, write):
     with pytest.raises(FitError, match="nats or bits"):
         read_table(write(table), unit="bytes")
+
+
+def test_numbers_are_checked_as_they_are_scaled(table, write):
+    path = write(table)
+    halved = read_table(path, ["r=r*0.5"])
+    assert len(halved) == (table.r > 1).sum() and halved.r.min() == 1
+    assert halved.notes[0] == "line 2 is left out: r is 1.0 times 0.5"
+    for power in ("1e300", "1e297"):  # infinite itself, or in FLOPs
+        with pytest.raises(FitError, match=rf"no row can be used \(line 2 is left out: D is \S+ times {power[:2]}\+{power[2:]}\)"):
+            read_table(path, [f"D=D*{power}"])

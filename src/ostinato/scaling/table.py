@@ -12,7 +12,6 @@ cannot be, is left out and named; a row that stands twice is counted once and na
 
 from __future__ import annotations
 
-import csv
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +22,16 @@ from typing import Any
 import numpy as np
 
 from ostinato.errors import FitError
+from ostinato.scaling.files_of_runs import number, read_file
 from ostinato.scaling.law import Rows
 
 NUMBERS = ("N_once", "N_rec", "r", "D", "loss")
 WORDS = ("budget", "arm", "seed", "treatment")
 UNITS = {"nats": 1.0, "bits": math.log(2)}
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 FEW_PARAMETERS, FEW_TOKENS = 2e3, 1e4
+TOKENS_A_PARAMETER = 5.0
+"""Fewer than training usually has: what tells billions of tokens from millions."""
+POWERS = {"millions": "1e6", "billions": "1e9"}
 ABOVE_0 = ("D", "loss")
 
 
@@ -99,13 +101,10 @@ def read_table(path: Path | str, columns: Iterable[str] = (), unit: str = "nats"
     Raises FitError for a file that is no table, a column that is missing, and where no row can be used.
     """
     path = Path(path).expanduser()
-    content, first = _read(path)
-    mapped = mapping(columns, list(content))
-    found = {name: content[source] for name, (source, _) in mapped.items()}
-    factors = {name: factor for name, (_, factor) in mapped.items()}
-    count = len(next(iter(content.values()), ()))
-    places = [f"line {at + first}" if first else f"row {at + 1}" for at in range(count)]
-    return made(found, places, str(path), unit, factors)
+    file = read_file(path)
+    mapped = mapping(columns, list(file.columns))
+    found = {name: file.columns[source] for name, (source, _) in mapped.items()}
+    return made(found, file.places, str(path), unit, {name: factor for name, (_, factor) in mapped.items()}, file.notes)
 
 
 def mapping(given: Iterable[str], there: Sequence[str]) -> dict[str, tuple[str, float]]:
@@ -113,8 +112,8 @@ def mapping(given: Iterable[str], there: Sequence[str]) -> dict[str, tuple[str, 
     known, mapped = (*NUMBERS, *WORDS), {}
     for text in given:
         name, equals, source = (part.strip() for part in text.partition("="))
-        source, times, number = (part.strip() for part in source.partition("*")) if source not in there else (source, "", "")
-        factor = _float(number) if times else 1.0
+        source, times, power = (part.strip() for part in source.partition("*")) if source not in there else (source, "", "")
+        factor = number(power) if times else 1.0
         if not equals or name not in known or factor is None or not (math.isfinite(factor) and factor > 0):
             raise FitError(f"--column {text}", f"NAME=COLUMN or NAME=COLUMN*FACTOR; names are {', '.join(known)}",
                            "as --column loss=val_loss, or --column D=tokens_in_billions*1e9")  # fmt: skip
@@ -140,22 +139,29 @@ def mapping(given: Iterable[str], there: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def made(found: Mapping[str, Sequence[Any]], places: Sequence[str], source: str, unit: str = "nats",
-         factors: Mapping[str, float] | None = None) -> RunTable:  # fmt: skip
-    """A table from columns by our names; those of words may be left out.  factors: by which numbers are multiplied."""
+         factors: Mapping[str, float] | None = None, notes: Sequence[str] = ()) -> RunTable:  # fmt: skip
+    """A table from columns by our names; those of words may be left out.
+
+    factors: by which numbers are multiplied, before they are checked.  notes: of rows that were left out before.
+    Raises FitError for an unknown unit, and where no row can be used.
+    """
     if unit not in UNITS:
         raise FitError(f"--unit {unit}", "losses are in nats or bits, a token", "--unit nats, or --unit bits")
     scale = {**dict.fromkeys(NUMBERS, 1.0), **(factors or {})}
     scale["loss"] *= UNITS[unit]
     words = {name: [_word(value) for value in found[name]] if name in found else [""] * len(places) for name in WORDS}
-    numbers, kept, notes, twice = {name: [] for name in NUMBERS}, [], [], {}
+    numbers, kept, notes, twice = {name: [] for name in NUMBERS}, [], [*notes], {}
     for at, place in enumerate(places):
-        row = {name: _float(found[name][at]) for name in NUMBERS}
+        given = {name: number(found[name][at]) for name in NUMBERS}
+        row = {name: None if value is None else value * scale[name] for name, value in given.items()}
         wrong = next((name for name in NUMBERS if not _possible(name, row[name])), None)
-        if wrong is None and row["N_once"] + row["N_rec"] == 0:
-            wrong = "N_once"
+        if wrong is None:
+            applied = row["N_once"] + row["r"] * row["N_rec"]
+            wrong = "N_once" if applied == 0 else None if math.isfinite(6 * applied * row["D"]) else "D"
         called = f"{place} ({words['arm'][at]})" if words["arm"][at] else place
         if wrong is not None:
-            notes.append(f"{called} is left out: {wrong} is {_word(found[wrong][at]) or 'empty'}")
+            times = f" times {scale[wrong]:g}" if scale[wrong] != 1 and _possible(wrong, given[wrong]) else ""
+            notes.append(f"{called} is left out: {wrong} is {_word(found[wrong][at]) or 'empty'}{times}")
             continue
         key = (*row.values(), *(words[name][at] for name in ("arm", "seed", "treatment")))
         if key in twice:
@@ -164,11 +170,11 @@ def made(found: Mapping[str, Sequence[Any]], places: Sequence[str], source: str,
         twice[key] = called
         kept.append(at)
         for name in NUMBERS:
-            numbers[name].append(row[name] * scale[name])
+            numbers[name].append(row[name])
     if not kept:
         raise FitError(f"{source}: no row can be used" + (f" ({notes[0]})" if notes else ""),
-                       "D, loss and N_once + N_rec are above 0, r is 1 or more",
-                       "correct the table, or map its columns")  # fmt: skip
+                       "a row has a cell under every name; D, loss and N_once + N_rec are above 0, r is 1 or more, and all are finite",
+                       "correct the table (no separators of thousands), or map its columns")  # fmt: skip
     arrays = {name: np.array(values) for name, values in numbers.items()}
     table = RunTable(**arrays, **{name: tuple(words[name][at] for at in kept) for name in WORDS},
                      places=tuple(places[at] for at in kept), source=source, unit=unit, notes=tuple(notes))  # fmt: skip
@@ -184,10 +190,12 @@ def _possible(name: str, value: float | None) -> bool:
 def suspicions(table: RunTable) -> list[str]:
     """What looks like another unit: it is said, and nothing is changed."""
     said = []
-    for what, value, few in (("N_once + N_rec", np.median(table.unique), FEW_PARAMETERS), ("D", np.median(table.D), FEW_TOKENS)):
-        if value < few:
-            name = "N_once" if what != "D" else "D"
-            said.append(f"{what} is {value:.4g} in the middle: if it is in millions, say so: --column {name}={name}*1e6")
+    unique, tokens = np.median(table.unique), np.median(table.D)
+    if unique < FEW_PARAMETERS:
+        said.append(_in_powers("N_once + N_rec", unique, "millions", "N_once", "N_rec"))
+        unique *= float(POWERS["millions"])
+    if tokens < FEW_TOKENS:
+        said.append(_in_powers("D", tokens, "millions" if tokens * 1e6 >= TOKENS_A_PARAMETER * unique else "billions", "D"))
     ratio = float(np.median(table.loss / usual(table.unique, table.D)))
     consequence = "phi, alpha and beta are the same in either; E, A and B are not"
     large = np.median(table.unique) > 1e7 and np.median(table.D) > 1e8
@@ -200,46 +208,14 @@ def suspicions(table: RunTable) -> list[str]:
     return said
 
 
+def _in_powers(what: str, value: float, word: str, *names: str) -> str:
+    mapped = " ".join(f"--column {name}={name}*{POWERS[word]}" for name in names)
+    return f"{what} is {value:.4g} in the middle: if it is in {word}, say so: {mapped}"
+
+
 def usual(unique: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Nats a token of about such a model after so many tokens: the published joint fit, with A and B near those of its separate fits."""
     return 1.57 + 27.0 * unique**-0.199 + 900.0 * tokens**-0.369
-
-
-def _read(path: Path) -> tuple[dict[str, list[Any]], int]:
-    """Columns by name, and the line of the first row (0: a file without lines)."""
-    if not path.is_file():
-        raise FitError(f"{path}: no such file", "a table of runs is a CSV, TSV or Parquet file; anything else is a study", "ostinato list")
-    if path.suffix == ".parquet":
-        import pyarrow
-        import pyarrow.parquet as parquet
-
-        try:
-            return parquet.read_table(path).to_pydict(), 0
-        except (pyarrow.ArrowException, OSError) as error:
-            raise FitError(f"{path}: {error}", "a Parquet file that can be read", "write it again") from None
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise FitError(f"{path} is not UTF-8 text", "a CSV file is text", "save it as UTF-8, or as Parquet") from None
-    head = text.partition("\n")[0]
-    delimiter = max("\t;,", key=head.count)
-    lines = csv.reader(text.splitlines(), delimiter=delimiter)
-    names = [name.strip() for name in next(lines, [])]
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise FitError(f"{path}: its first line is {head[:80]!r}", "the first line names the columns, each once", "add that line")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for cells in lines:
-        if any(cell.strip() for cell in cells):
-            for at, name in enumerate(names):
-                columns[name].append(cells[at].strip() if at < len(cells) else "")
-    return columns, 2
-
-
-def _float(value: Any) -> float | None:
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        return None
 
 
 def _word(value: Any) -> str:
