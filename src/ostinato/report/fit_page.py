@@ -9,16 +9,32 @@ from pathlib import Path
 from markupsafe import Markup
 
 import ostinato
+from ostinato.errors import FitError
 from ostinato.files import write_atomic
 from ostinato.report.page import asset, environment, table_html
 from ostinato.report.section import Section
 from ostinato.scaling.findings import Findings
 
+PAGES = (".html", ".htm")
+
 
 def write_fit(found: Findings, section: Section, path: Path) -> Path:
-    """Write the page to `path` (into it, as phi.html, where it is a folder), and return its path."""
-    path = path / "phi.html" if path.is_dir() else path
+    """Write the page to `path` (into it, as phi.html, where it is a folder), and return its path. Raises FitError as `page_path` does."""
+    path = page_path(path, found.table.source)
     write_atomic(path, page(found, section))
+    return path
+
+
+def page_path(path: Path, source: Path | str) -> Path:
+    """Where the page of `source` goes. Raises FitError where it would replace the table, or another file that is no page."""
+    path = path / "phi.html" if path.is_dir() else path
+    if not path.exists():
+        return path
+    own = Path(source).exists() and path.samefile(source)
+    if own or path.suffix.lower() not in PAGES:
+        raise FitError(f"--out {path}: that is {'the table itself' if own else 'a file that is there, and no page'}",
+                       f"the page is a new file, or replaces one that ends in {' or '.join(PAGES)}",
+                       f"--out {path.with_name(path.stem + '-phi.html')}")  # fmt: skip
     return path
 
 

@@ -13,9 +13,10 @@ from ostinato.report.phi import lead, notes, section_of
 from ostinato.report.phi_tables import residual_table, tables
 from ostinato.report.section import Section
 from ostinato.report.tables import as_text, to_rich
+from ostinato.scaling.files_of_runs import SUFFIXES
 from ostinato.scaling.findings import Findings, analyse
 from ostinato.scaling.study import runs_table
-from ostinato.scaling.table import SUFFIXES, read_table
+from ostinato.scaling.table import RunTable, read_table
 from ostinato.store import Store
 from ostinato.study import load_study
 
@@ -34,7 +35,18 @@ def fit_source(source: Path | str, columns: Sequence[str], unit: str, held: Mapp
         if columns or unit != "nats":
             raise FitError("--column and --unit for a study", "its store knows every column, in nats", "leave them out")
         table = runs_table(load_study(source, size), store, beside=[load_study(source, other) for other in beside])
-    return FitSheet(analyse(table, held, base))
+    try:
+        return FitSheet(analyse(table, held, base))
+    except FitError as error:
+        raise FitError("\n      ".join((error.what, *_of_the_table(table))), error.rule, error.fix) from None
+
+
+def _of_the_table(table: RunTable) -> Iterator[str]:
+    """What may be why a fit is refused: units that look wrong, rows that are not in it."""
+    yield from (f"look again: {one}" for one in table.warnings)
+    if table.notes:
+        more = f"; and {len(table.notes) - 1} more" if len(table.notes) > 1 else ""
+        yield f"left out or counted once: {table.notes[0]}{more}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +73,7 @@ class FitSheet:
         return section_of(self.found)
 
     def write(self, path: Path | str) -> Path:
-        """Write one page with the figures, and return its path."""
+        """Write one page with the figures, and return its path. Raises FitError where it would replace the table, or what is no page."""
         from ostinato.report.fit_page import write_fit
 
         return write_fit(self.found, self.section, Path(path))
@@ -74,15 +86,12 @@ class FitSheet:
         from rich.text import Text
 
         yield Text(lead(self.found), style="bold")
+        yield from (Text(note) for note in notes(self.found))
         for table in (*tables(self.found), residual_table(self.found)):
             yield Text("")
             yield to_rich(table, options.max_width)
             for note in table.notes:
                 yield Padding(Text(note, style="dim"), (0, 0, 0, 1))
-        said = list(notes(self.found))
-        if said:
-            yield Text("")
-            yield from (Text(note) for note in said)
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -90,4 +99,4 @@ class FitSheet:
         from ostinato.report.page import notebook
 
         lines = "".join(f'<p class="note">{escape(line)}</p>' for line in (lead(self.found), *notes(self.found)))
-        return notebook(*tables(self.found)) + f'<div class="ostinato">{lines}</div>'
+        return f'<div class="ostinato">{lines}</div>' + notebook(*tables(self.found))
