@@ -157,7 +157,10 @@ def made(found: Mapping[str, Sequence[Any]], places: Sequence[str], source: str,
         wrong = next((name for name in NUMBERS if not _possible(name, row[name])), None)
         if wrong is None:
             applied = row["N_once"] + row["r"] * row["N_rec"]
-            wrong = "N_once" if applied == 0 else None if math.isfinite(6 * applied * row["D"]) else "D"
+            if applied == 0:
+                wrong = "N_once"
+            elif not math.isfinite(6 * applied * row["D"]):  # FLOPs of the run
+                wrong = max(("N_once", "N_rec", "r", "D"), key=row.__getitem__)
         called = f"{place} ({words['arm'][at]})" if words["arm"][at] else place
         if wrong is not None:
             times = f" times {scale[wrong]:g}" if scale[wrong] != 1 and _possible(wrong, given[wrong]) else ""
