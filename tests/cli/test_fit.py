@@ -52,11 +52,11 @@ def test_the_summary_and_the_page(run, grid, tmp_path):
     code, out, _ = run("fit", grid, "--column", "r=loops", "--out", tmp_path / "page.html")
     assert code == 0
     said = " ".join(out.split())
-    for words in ("phi = 0.4", "Where training FLOPs are fixed it does not pay", "Laws within the law", "phi = 0: the law without r",
+    for words in ("phi = 0.4", "Where training FLOPs are fixed it does not pay", "Nested laws", "phi = 0: the law without r",
                   "page:"):  # fmt: skip
         assert words in said
     page = (tmp_path / "page.html").read_text()
-    assert page.count('<svg class="figure"') == 6 and "nan" not in page.partition("<script>")[0].partition("<main>")[2]
+    assert page.count('<svg class="figure"') == 7 and "nan" not in page.partition("<script>")[0].partition("<main>")[2]
 
 
 def test_stated_values_are_said(run, grid):

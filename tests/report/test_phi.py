@@ -115,7 +115,7 @@ def test_the_section_shows_the_fit(grid):
     assert found.id == "phi" and "phi = 0.4" in found.lead and len(found.figures) == 7
     assert [table.name for table in found.tables] == ["phi-fit", "phi-laws", "phi-models"]
     text = page(study, store)
-    assert 'id="phi"' in text and "r^phi" in text and "Laws within the law" in text
+    assert 'id="phi"' in text and "r^phi" in text and "Nested laws" in text
 
 
 def test_a_study_of_one_size_has_no_section(study, filled):
@@ -136,7 +136,7 @@ def test_a_table_that_cannot_tell_phi_says_why_on_the_page(make_study, store):
     results = results_table(study, store)
     few = [one for one in results if one.name.endswith("D20k") and ("d32" in one.name or "d48" in one.name)]
     found = section(study, store, few)
-    assert found.lead.startswith("phi is not told by these runs: 6 rows for 6 parameters") and len(found.figures) == 1
+    assert found.lead.startswith("phi is not identified: 6 rows for 6 parameters") and len(found.figures) == 1
 
 
 def test_a_change_in_loss_is_told_although_phi_is_not(make_study, store):
@@ -145,7 +145,7 @@ def test_a_change_in_loss_is_told_although_phi_is_not(make_study, store):
                    for way in ("", "half"))  # fmt: skip
     study, cut = make_study(base, "one"), make_study(other, "one-cut")
     write(write(store, study), cut, phi=0.2)
-    with pytest.raises(FitError, match=r"is not told by this table: .*\n +told all the same: backprop half: loss higher") as caught:
+    with pytest.raises(FitError, match=r"is not identified by this table: .*\n +told all the same: backprop half: loss higher") as caught:
         analyse(runs_table(study, store, beside=[cut]))
     assert "6 runs beside the base's" in caught.value.what
 
@@ -155,9 +155,9 @@ def test_another_size_is_a_treatment_and_shares_its_plain_runs(grid, make_study)
     other = make_study(grid_text("half"), "truncated")
     write(store, other, phi=0.2)
     table = runs_table(study, store, beside=[other])
-    assert len(table) == 45 + 30 and set(table.treatment) == {"base", "backprop half"}
+    assert len(table) == 45 + 45 and set(table.treatment) == {"base", "backprop half"}
     (one,) = analyse(table).treatments
-    assert one.name == "backprop half" and one.more == pytest.approx(-0.26, abs=0.1) and one.borrowed == 15
+    assert one.name == "backprop half" and one.more == pytest.approx(-0.26, abs=0.1) and one.shared == 15
 
 
 def test_a_truncation_that_cuts_nothing_is_no_treatment(small_model):
@@ -172,7 +172,7 @@ def test_budgets_are_what_runs_have_in_common():
 
 
 def test_the_sheet_prints_and_shows_itself(sheet):
-    assert "Laws within the law" in repr(sheet) and "<table" in sheet._repr_html_() and sheet.record()["phi"] == sheet.phi
+    assert "Nested laws" in repr(sheet) and "<table" in sheet._repr_html_() and sheet.record()["phi"] == sheet.phi
     assert section_of(sheet.found).lead in " ".join(repr(sheet).split())
 
 

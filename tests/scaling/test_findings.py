@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -14,7 +16,7 @@ from ostinato.scaling.fit import fit_law
 from ostinato.scaling.law import DELTA, huber, log_loss
 from ostinato.scaling.nested import left_out, log_likelihood
 from ostinato.scaling.table import NUMBERS, WORDS, RunTable
-from ostinato.scaling.treatments import CAPACITY, NEITHER, TRAINING
+from ostinato.scaling.treatments import CAPACITY, NEITHER, OPEN, TRAINING, judge
 from ostinato.scaling.worth import best_loss, loss, model, worth
 
 
@@ -35,7 +37,7 @@ def test_phi_comes_first_and_its_interval_holds_it(found):
     assert list(record)[:2] == ["phi", "phi_interval"]
     low, high = record["phi_interval"]
     assert low < record["phi"] < high and abs(record["phi"] - 0.46) < 0.05
-    assert record["intervals"]["alpha"][0] < 0.199 < record["intervals"]["alpha"][1]
+    assert record["intervals_over_cells"]["alpha"][0] < 0.199 < record["intervals_over_cells"]["alpha"][1]
 
 
 def test_one_r_is_refused(published):
@@ -55,16 +57,41 @@ def test_five_rows_are_refused_unless_the_rest_is_stated(published):
 
 def test_a_table_of_one_width_is_refused_with_what_is_narrow_and_told_conditionally(published):
     narrow = published(keep=lambda row: row[0] == 4 * 12 * 640**2)
-    with pytest.raises(FitError, match=r"phi is not told(.|\n)*too narrow: N spans 3\.24"):
+    with pytest.raises(FitError, match=r"phi is not identified(.|\n)*too narrow: N spans 3\.24"):
         analyse(narrow)
     assert abs(analyse(narrow, {"E": 1.57, "alpha": 0.199, "beta": 0.369}).phi - 0.46) < 0.15
 
 
-def test_a_stated_e_is_in_the_unit_of_the_losses(published):
-    from dataclasses import replace
+def test_e_is_in_nats_where_it_is_stated_and_where_it_is_said(published):
+    found = analyse(replace(published(), unit="bits"), {"E": 1.57})
+    assert found.fit.parameters["E"] == pytest.approx(1.57)
+    assert found.record()["unit"] == "nats" and found.record()["losses_given_in"] == "bits"
 
-    table = replace(published(), unit="bits")
-    assert analyse(table, {"E": 1.57 / np.log(2)}).fit.parameters["E"] == pytest.approx(1.57)
+
+def test_stated_values_that_the_runs_contradict_are_called_so(published):
+    assert analyse(published(), {"alpha": 0.6}).contradicted and not analyse(published(), {"alpha": 0.199}).contradicted
+    assert not analyse(published()).contradicted
+
+
+def test_two_optima_make_no_interval(published):
+    """Without r = 1, r^phi N_rec falls and grows along phi: the profile sees both optima, wherever the starts end."""
+    few = published(keep=lambda row: row[2] in (2, 8) and row[4] in ("1e18", "4.64e18"), seed=3)
+    with pytest.raises(FitError, match=r"no run has r = 1(.|\n)*add runs of r = 1"):
+        analyse(few)
+
+
+def test_a_treatment_that_loops_nowhere_or_lacks_plain_runs_has_no_verdict(published):
+    base, new = published(treatment="base"), published(treatment="new", seed=8, E=1.49)
+    plain, few = new.some(new.r == 1), new.some((new.r > 1) & (np.array(new.budget) == "1e18"))
+    found = analyse(joined(base, plain))
+    assert not found.treatments and "0 cells of looped runs" in found.untold["new"]
+    found = analyse(joined(base, few))
+    assert not found.treatments and "none of r = 1, do not identify phi" in found.untold["new"]
+
+
+def test_a_lower_loss_and_an_open_phi_is_not_identified():
+    assert judge((-0.3, 0.4), (-0.04, -0.02), None)[0] == OPEN and judge((-0.3, 0.05), (-0.04, -0.02), None)[0] == TRAINING
+    assert judge((-0.3, 0.4), (-0.04, 0.02), None)[0] == NEITHER
 
 
 def test_a_run_that_diverged_is_named(published):
@@ -117,18 +144,21 @@ def test_the_likelihood_is_that_of_its_density(found):
                                              ({"A": 26.0, "E": 1.54}, TRAINING), ({"phi": 0.3}, NEITHER)])  # fmt: skip
 def test_treatments_are_told_apart(published, change, verdict):
     """More worth; cheaper tokens and less worth; nothing; a lower loss at every r; less worth and nothing for it."""
-    own = published(treatment="new", seed=18, keep=lambda row: change.get("tokens") is None or row[2] > 1, **change)
-    (one,) = analyse(joined(published(treatment="base", seed=19), own)).treatments
+    own, base = published(treatment="new", seed=18, **change), published(treatment="base", seed=19)
+    if "tokens" in change:  # nothing at r = 1
+        plain = base.some(base.r == 1)
+        own = joined(own.some(own.r > 1), replace(plain, treatment=("new",) * len(plain)))
+    (one,) = analyse(joined(base, own)).treatments
     assert one.verdict == verdict
     assert one.more_interval[0] <= change.get("phi", 0.46) - 0.46 + 0.02 and one.more_interval[1] >= change.get("phi", 0.46) - 0.46 - 0.02
     if "tokens" in change:
-        assert one.borrowed == 29 and one.paired == 0 and one.at_budget < 0 < one.change
+        assert one.shared == 29 and one.paired == 0 and one.at_budget < 0 < one.change
 
 
 def test_a_treatment_of_few_runs_takes_the_rest_from_the_base(published):
-    few = published(treatment="new", seed=8, phi=0.65, keep=lambda row: row[2] > 1 and row[4] == "4.64e18")
+    few = published(treatment="new", seed=8, phi=0.65, keep=lambda row: row[0] == 48 * 768**2)
     (one,) = analyse(joined(published(treatment="base"), few)).treatments
-    assert set(one.stated) == {"E", "alpha", "beta"} or one.borrowed == 29
+    assert set(one.stated) == {"E", "alpha", "beta"} and not one.shared
     assert one.verdict == CAPACITY
 
 

@@ -67,7 +67,7 @@ def test_the_bootstrap_draws_whole_cells(table, fit):
     groups = cells(table)
     assert len(groups) == 24 and groups.by == "budget"
     assert (groups.draws(50, 1).sum(1) == 24).all()
-    spread = bootstrap(fit, groups, 100)[:, PHI]
+    spread = bootstrap(fit, groups, resamples=100)[:, PHI]
     low, high = percentiles(spread)
     assert low < 0.46 < high and 0.02 < high - low < 0.12
 

@@ -30,7 +30,7 @@ def test_the_table_holds_the_runs_of_the_shipped_study():
 
 def test_the_fit_refuses_as_its_readme_says():
     table = read_table(FOLDER / "runs.csv")
-    with pytest.raises(FitError, match="phi is not told by this table"):
+    with pytest.raises(FitError, match="phi is not identified by this table"):
         analyse(table)
     assert fit_law(table.rows).phi == pytest.approx(-0.53, abs=0.05)
     assert "phi is -0.53, 95% from -1.87 to 0.49" in (FOLDER / "README.md").read_text(encoding="utf-8")

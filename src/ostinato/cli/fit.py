@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         unit: Annotated[str, typer.Option("--unit", metavar="nats|bits", help="Of losses, a token.")] = "nats",
         level: Annotated[
-            float | None, typer.Option("--E", metavar="LOSS", help="State E (in the losses' unit) instead of fitting it.")
+            float | None, typer.Option("--E", metavar="LOSS", help="State E (nats a token) instead of fitting it.")
         ] = None,
         alpha: Annotated[float | None, typer.Option("--alpha", metavar="NUMBER", help="State alpha.")] = None,
         beta: Annotated[float | None, typer.Option("--beta", metavar="NUMBER", help="State beta.")] = None,
@@ -45,10 +45,13 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, and say what a further pass is worth.
 
-        phi 0: nothing. phi 1: as much as parameters of its own. Refuses, with what is missing, where the table cannot tell phi.
+        phi 0: nothing. phi 1: as much as parameters of its own. Refuses, with what is missing, where the table does not identify phi.
         """
         from ostinato import api
+        from ostinato.report.fit_page import page_path
 
+        if out is not None:
+            page_path(out, source)  # refused before anything is fitted
         held = {name: value for name, value in (("E", level), ("alpha", alpha), ("beta", beta)) if value is not None}
         sheet = api.fit(source, columns=column or (), unit=unit, held=held, base=base, size=size, beside=beside or (), store=store)
         page = sheet.write(out) if out is not None else None

@@ -26,7 +26,8 @@ MOST_NAMED = 6
 
 
 def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section | None:
-    """None where the arms are no grid of r and width, or no run is finished. A table that cannot tell phi says why, and shows its runs.
+    """None where the arms are no grid of r and width, or no run is finished. A table that does not identify phi says why, and shows
+    its runs.
 
     It leads the page: arm by arm a grid says little.
     """
@@ -37,7 +38,7 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
         found = section_of(analyse(table))
         return replace(found, lead=f"{found.lead} {counted}".strip(), leads=True)
     except FitError as error:
-        lead = f"phi is not told by these runs: {error.what.removeprefix('phi is not told by this table: ')}. {counted}".strip()
+        lead = f"phi is not identified: {error.what.removeprefix('phi is not identified by this table: ')}. {counted}".strip()
         return Section("phi", TITLE, lead, (_runs(table),), notes=(f"Asked for: {error.rule}.",), leads=True)
 
 
@@ -60,16 +61,18 @@ def _runs(table: RunTable) -> Figure:
 def section_of(found: Findings) -> Section:
     """The fit with its band, residuals, the equivalence curve, the laws within it, and where looping pays."""
     known = worth(found)
+    edge = " Crosses: beyond the edge." if drawn.beyond(found).any() else ""
     figures = (
         _runs(found.table),
         Figure("Loss against equivalent parameters", "The loss of each run, less the law's term of D. Line: E and the term of N. "
-               "Shaded: 95% over resampled cells.", drawn.fit_figure("f-phi-fit", found)),
+               "Shaded: 95% of the block bootstrap.", drawn.fit_figure("f-phi-fit", found)),
         Figure("What r passes are worth", "In blocks with parameters of their own. Line: r^phi; shaded: its 95%; dotted: its limits, "
-               "1 (nothing gained) and r (full worth).", drawn.worth_figure("f-phi-worth", found)),
-        Figure("At equal training FLOPs", "The best size for each budget, by the law.", drawn.curves_figure("f-phi-flops", known, "flops")),
-        Figure("At equal parameters", f"All after {numbers.human(known.tokens)} tokens: memory is fixed, FLOPs are not.",
+               "1 (nothing gained) and r (full equivalence).", drawn.worth_figure("f-phi-worth", found)),
+        Figure("At equal training FLOPs", "By the law, at the best size for each budget; an r without runs is extrapolated.",
+               drawn.curves_figure("f-phi-flops", known, "flops")),
+        Figure("At equal parameters", f"By the law, after {numbers.human(known.tokens)} tokens: memory of weights is fixed, FLOPs are not.",
                drawn.curves_figure("f-phi-params", known, "parameters")),
-        Figure("Residuals by N", "What each run is above the law (below: better than it). Crosses: beyond the edge.",
+        Figure("Residuals by N", "What each run is above the law (below: better than it)." + edge,
                drawn.residuals_figure("f-phi-residuals-n", found, "N")),
         Figure("Residuals by D", "The same, against tokens.", drawn.residuals_figure("f-phi-residuals-d", found, "D")),
     )  # fmt: skip
@@ -78,30 +81,31 @@ def section_of(found: Findings) -> Section:
 
 
 def lead(found: Findings) -> str:
-    """phi with its interval, what that is for one model, and where looping pays."""
+    """phi with its interval, what that is for one model, and where looping pays; and what of the table was left out."""
     low, high = found.phi_interval
     stated = f", given {_stated(found)}" if found.fit.held else ""
     fixed = numbers.fixed
-    return f"phi = {fixed(found.phi, 3)} (95% {fixed(low, 3)} to {fixed(high, 3)}){stated}. " + " ".join(sentences(found))
+    said = f"phi = {fixed(found.phi, 3)} (95% {fixed(low, 3)} to {fixed(high, 3)}){stated}. " + " ".join(sentences(found))
+    left = len(found.table.notes)
+    return said + (f" {numbers.several(left, 'row')} of the table {'is' if left == 1 else 'are'} left out or counted once." if left else "")
 
 
 def sentences(found: Findings) -> Iterator[str]:
     """What phi means for the largest looped model, and where looping pays and where not."""
     known = worth(found)
-    r = max(known.by_flops, key=lambda one: (one in found.table.r, one <= 4, one))
+    r = max((one for one in known.by_flops if one > 1), key=lambda one: (one in found.table.r, one <= 4, one))
     chosen = next((one for one in reversed(known.models) if one.r <= 4), known.models[0])
     h = numbers.human
     yield (f"A looped model of {h(chosen.owned)} parameters at r = {chosen.r:g} stands where {h(chosen.equal)} unique parameters would, "
            f"at the training cost of {h(chosen.cost)}.")  # fmt: skip
     by_parameters, by_flops = known.by_parameters[r], known.by_flops[r]
     low, high = found.phi_interval
-    fixed = "pays" if low > 0 else "does not pay" if high < 0 else "is not told to pay"
+    fixed = "pays" if low > 0 else "does not pay" if high < 0 else "is not shown to pay"
     better = "lower" if by_parameters < 0 else "higher"
-    yield (f"Where parameters or memory are fixed looping "
-           f"{fixed}: at {h(known.parameters)} parameters and "
+    yield (f"Where parameters (memory of weights) are fixed and compute is not, looping {fixed}: at {h(known.parameters)} parameters and "
            f"{h(known.tokens)} tokens, r = {r:g} is {abs(by_parameters):.3f} nats {better} than r = 1.")  # fmt: skip
     if by_flops == by_flops:
-        pays = "does not pay" if high < 1 else "pays" if low > 1 else "is not told to pay or not"
+        pays = "does not pay" if high < 1 else "pays" if low > 1 else "is not shown to pay or not"
         way = "lower" if by_flops < 0 else "higher"
         yield (f"Where training FLOPs are fixed it {pays}: at {numbers.power(known.flops)} FLOPs, r = {r:g} at its best size is "
                f"{abs(by_flops):.3f} nats {way} than r = 1 at its own.")  # fmt: skip
@@ -121,11 +125,14 @@ def notes(found: Findings) -> Iterator[str]:
         yield f"{len(found.outliers) - MOST_NAMED} more lie far outside."
     for name, why in found.untold.items():
         yield f"No verdict on {name}: {why}."
-    cells, profile = found.phi_bootstrap, found.phi_interval
-    if cells[1] - cells[0] > 1.5 * (profile[1] - profile[0]):
-        low, high = (numbers.fixed(end, 2) for end in cells)
-        yield (f"Over cells the interval is much wider ({low} to {high}): runs of a cell stray together, or cells are few; that one is the "
-               "safer.")  # fmt: skip
+    for name in found.at_bound:
+        yield f"{name} ends at a bound of what is looked for ({found.fit.parameters[name]:.3g}): these runs do not identify it."
+    if found.contradicted:
+        yield "Look again: these runs by themselves rule out what is stated (at 99%)."
+    if found.phi_interval != (found.profile.low, found.profile.high):
+        low, high = (numbers.fixed(end, 2) for end in (found.profile.low, found.profile.high))
+        yield (f"By profile alone the interval is much narrower ({low} to {high}): runs of one budget and r differ from the law "
+               "together, or such cells are few. The wider one counts.")  # fmt: skip
 
 
 def _first(said: Sequence[str]) -> list[str]:

@@ -97,7 +97,7 @@ def worth_figure(name: str, found: Findings) -> str:
     canvas.text((LEFT + EDGE) / 2, BASE + 36, "r, passes", "t axis-name", "middle")
     curve = {power: [(x(float(r)), y(min(float(r**power), y.high))) for r in grid] for power in (low, high, found.phi)}
     _band(canvas, curve[low], curve[high], "f1")
-    canvas.path([(x(float(r)), y(float(r))) for r in grid], "line floor", "full worth: r")
+    canvas.path([(x(float(r)), y(float(r))) for r in grid], "line floor", "full equivalence: r")
     canvas.path([(x(1.0), y(1.0)), (x(most), y(1.0))], "line floor", "nothing gained: 1")
     canvas.path(curve[found.phi], "line k1", f"r^{found.phi:.3f}")
     looks = r_looks(found.table.r.tolist())
@@ -106,7 +106,7 @@ def worth_figure(name: str, found: Findings) -> str:
         title = f"r = {r:g}: {value:.2f} ({r**low:.2f} to {r**high:.2f})"
         canvas.marker(looks[r].marker, x(r), y(min(value, y.high)), 3.6, "dot f1", title)
     top = most**found.phi
-    labels = [("r: full worth", y(most), "t tag muted"), (f"r^{found.phi:.2f} = {top:.2f}", y(min(top, y.high)), "t tag f1"),
+    labels = [("r: full", y(most), "t tag muted"), (f"r^{found.phi:.2f} = {top:.2f}", y(min(top, y.high)), "t tag f1"),
               ("1: nothing", y(1.0), "t tag muted")]  # fmt: skip
     for (text, _, kind), put in zip(labels, spread([at for _, at, _ in labels], 14.0, TOP, BASE), strict=True):
         canvas.text(EDGE + 10, put + 4, text, kind)
@@ -120,10 +120,15 @@ def curves_figure(name: str, known: Worth, axis: str) -> str:
     for one in known.curves:
         xs, ys = (one.flops, one.at_flops) if axis == "flops" else (one.parameters, one.at_parameters)
         points = tuple((float(a), float(b)) for a, b in zip(xs, ys, strict=True) if np.isfinite(b))
-        lines.append(Curve(f"r = {one.r:g}", looks[float(one.r)], points))
+        lines.append(Curve(f"r = {one.r:g}" + ("" if one.known else ", no run"), looks[float(one.r)], points))
     label = "training FLOPs" if axis == "flops" else "unique parameters"
     return curves(name, f"Loss over {label}", f"one line for each r: {', '.join(line.arm for line in lines)}", lines, x_label=label,
                   y_label="nats a token", log_x=True, markers=False)  # fmt: skip
+
+
+def beyond(found: Findings) -> np.ndarray:
+    """Which residuals are beyond the edge of their figures, (n,)."""
+    return np.abs(found.fit.residuals) > CLIP * max(found.fit.spread, 1e-5)
 
 
 def residuals_figure(name: str, found: Findings, by: str) -> str:

@@ -25,13 +25,13 @@ def tables(found: Findings) -> Iterator[Table]:
 def fit_table(found: Findings) -> Table:
     """One row a parameter of the law."""
     values, spans, rows = found.fit.parameters, found.intervals, []
-    low, high = found.phi_interval
-    rows.append(Row((Cell("phi"), _plain(values["phi"]), _span((low, high)), _span(spans.get("phi")))))
+    rows.append(Row((Cell("phi"), _plain(values["phi"]), _span((found.profile.low, found.profile.high)), _span(spans.get("phi")))))
     for name in ("E", "A", "alpha", "B", "beta"):
         held = name in found.fit.held
-        rows.append(Row((Cell(name), _plain(values[name]), Cell("stated" if held else numbers.NONE, tone="muted"), _span(spans.get(name)))))
-    columns = (Column("", number=False), Column("fitted"), Column("95% by profile", "of the likelihood, calibrated"),
-               Column("95% by cells", "percentiles of 200 resamples of whole cells of budget and r"))  # fmt: skip
+        rows.append(Row((Cell("E, nats" if name == "E" else name), _plain(values[name]),
+                         Cell("stated" if held else numbers.NONE, tone="muted"), _span(spans.get(name)))))  # fmt: skip
+    columns = (Column("", number=False), Column("fitted"), Column("95%, profile", "profile likelihood, calibrated for Huber's error"),
+               Column("95%, block bootstrap", "percentiles of 200 resamples of whole cells of budget and r"))  # fmt: skip
     note = (f"{numbers.several(len(found.table), 'run')}; {found.fit.agreeing} of {found.fit.starts} starts end at the best objective; "
             f"residuals {100 * found.fit.spread:.2g}% of the loss; {len(found.cells)} cells ({found.cells.by}, r).")  # fmt: skip
     return Table("phi-fit", LAW, columns, tuple(rows), (note,))
@@ -41,8 +41,8 @@ def laws_table(found: Findings) -> Table:
     """phi = 0, phi = 1 and phi free."""
     best = min(found.laws, key=lambda law: law.aic)
     columns = (Column("law", number=False), Column("phi"), Column("R²", "of log loss"),
-               Column("error of what was left out", "root mean square over rows of cells that were left out, of log loss"),
-               Column("AIC", "above the best", spare=1), Column("BIC", "above the best", spare=1))  # fmt: skip
+               Column("held-out error", "root mean square of log loss, one cell of budget and r left out after the other"),
+               Column("ΔAIC", "AIC above the best", spare=1), Column("ΔBIC", "BIC above the best", spare=1))  # fmt: skip
     lowest = min(law.bic for law in found.laws)
     rows = tuple(
         Row((Cell(WORDS[law.name], law.name), _plain(law.fit.phi), Cell(f"{law.r2:.4f}", law.r2),
@@ -52,32 +52,33 @@ def laws_table(found: Findings) -> Table:
     )  # fmt: skip
     note = ("AIC and BIC are of the likelihood whose maximum this fit is: errors of log loss normal within 0.001 and exponential beyond, "
             "of one estimated scale.")  # fmt: skip
-    return Table("phi-laws", "Laws within the law", columns, rows, (note,))
+    return Table("phi-laws", "Nested laws", columns, rows, (note,))
 
 
-WORDS = {"phi = 0": "phi = 0: the law without r", "phi = 1": "phi = 1: full worth", "phi free": "phi free"}
+WORDS = {"phi = 0": "phi = 0: the law without r", "phi = 1": "phi = 1: full equivalence", "phi free": "phi free"}
 
 
 def models_table(known: Worth) -> Table:
     """The largest model of each r, and the one without loops that equals it."""
-    columns = (Column("r"), Column("owns", "unique parameters"),
-               Column("equals", "unique parameters of the model without loops that reaches its loss"),
-               Column("costs", "parameters that a token passes through"), Column("training FLOPs a token"), Column("of its equal", spare=1),
-               Column("inference FLOPs a token", spare=2), Column("of its equal", spare=2))  # fmt: skip
+    columns = (Column("r"), Column("unique", "N_once + N_rec"),
+               Column("equivalent", "N_once + r^phi N_rec: unique parameters of the model without loops that reaches its loss"),
+               Column("applied", "N_once + r N_rec: parameters that a token passes through"), Column("training FLOPs a token"),
+               Column("of the equivalent", spare=1), Column("inference FLOPs a token", spare=2),
+               Column("of the equivalent", spare=2))  # fmt: skip
     h = numbers.human
     rows = tuple(Row((Cell(f"{one.r:g}", one.r),
                       *(Cell(h(value), value, numbers.exact(round(value))) for value in (one.owned, one.equal, one.cost)),
                       *(Cell(numbers.power(value), value) for value in (one.train, one.train_equal, one.run, one.run_equal))))
                  for one in known.models)  # fmt: skip
     note = "6 FLOPs an applied parameter and token to train, 2 to run; embedding, head and attention over the context apart."
-    return Table("phi-models", "The largest model of each r, and the one without loops that it equals", columns, rows, (note,))
+    return Table("phi-models", "The largest model of each r, and the one without loops of equal loss", columns, rows, (note,))
 
 
 def treatments_table(found: Findings) -> Table:
     """One row a treatment."""
-    columns = (Column("treatment", number=False), Column("phi"), Column("more than base"), Column("95%"),
-               Column("loss at equal N, r, D", "less the base's, nats; below 0 is better"),
-               Column("95%", spare=1), Column("loss at equal budget", "less the base's, nats", spare=1),
+    columns = (Column("treatment", number=False), Column("phi"), Column("Δphi", "more than the base's"), Column("95%"),
+               Column("Δloss at equal N, r, D", "less the base's, nats; below 0 is better"),
+               Column("95%", spare=1), Column("Δloss at equal budget", "less the base's, nats", spare=1),
                Column("verdict", number=False))  # fmt: skip
     rows, said = [], []
     for one in found.treatments:
@@ -86,10 +87,10 @@ def treatments_table(found: Findings) -> Table:
                          Cell(numbers.interval(*one.more_interval, 2)), Cell(numbers.signed(one.change), one.change),
                          Cell(numbers.interval(*one.change_interval, 3)), Cell(numbers.signed(one.at_budget), one.at_budget),
                          Cell(one.verdict, None, one.why, tone))))  # fmt: skip
-        beside = f"{one.paired} runs beside the base's" if one.paired else "beside the base's law"
+        beside = f"{one.paired} looped runs beside the base's" if one.paired else "beside the base's law"
         said.append(f"{one.name}: {one.why} ({beside}"
                     + (f"; {', '.join(one.stated)} are the base's" if one.stated else "")
-                    + (f"; {one.borrowed} runs of r = 1 are the base's" if one.borrowed else "") + ").")  # fmt: skip
+                    + (f"; {one.shared} runs of r = 1 are the base's" if one.shared else "") + ").")  # fmt: skip
     return Table("phi-treatments", f"Treatments beside {found.treatments[0].base}", columns, tuple(rows), tuple(said))
 
 

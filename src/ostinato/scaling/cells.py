@@ -30,16 +30,30 @@ class Cells:
 
 
 def cells(table: RunTable) -> Cells:
-    """By the column `budget`, where every row has one; else by D, where few values of it return; else by six groups of training FLOPs."""
+    """By the column `budget`, where every row has one; else by training FLOPs or D, where few values of them return (within 2%); else by
+    six groups of training FLOPs."""
     if all(table.budget):
         budgets, by = list(table.budget), "budget"
-    elif len(set(table.D)) <= len(table) / 4:
-        budgets, by = [f"D {value:.4g}" for value in table.D], "D"
     else:
-        order = np.argsort(np.argsort(table.flops, kind="stable"), kind="stable")
-        groups = min(GROUPS, max(len(table) // 4, 1))
-        budgets, by = [f"FLOPs {at + 1} of {groups}" for at in order * groups // len(table)], f"{groups} groups of training FLOPs"
+        sets = {"training FLOPs": near(table.flops), "D": near(table.D)}
+        by = min(sets, key=lambda name: len(set(sets[name])))
+        budgets = [f"{by} {value:.4g}" for value in sets[by]]
+        if len(set(budgets)) > len(table) / 4:
+            order = np.argsort(np.argsort(table.flops, kind="stable"), kind="stable")
+            groups = min(GROUPS, max(len(table) // 4, 1))
+            budgets, by = [f"FLOPs {at + 1} of {groups}" for at in order * groups // len(table)], f"{groups} groups of training FLOPs"
     labels = [f"{budget}, r {r:g}" for budget, r in zip(budgets, table.r, strict=True)]
     names = tuple(dict.fromkeys(labels))
     place = {name: at for at, name in enumerate(names)}
     return Cells(np.array([place[label] for label in labels]), names, by)
+
+
+def near(values: np.ndarray) -> list[float]:
+    """Each value, or the first of those at most 2% below it that begins a group."""
+    first: list[float] = []
+    found = {}
+    for value in sorted(set(values.tolist())):
+        if not first or value > first[-1] * 1.02:
+            first.append(value)
+        found[value] = first[-1]
+    return [found[value] for value in values.tolist()]

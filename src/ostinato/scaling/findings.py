@@ -11,11 +11,12 @@ import numpy as np
 
 from ostinato.errors import FitError
 from ostinato.scaling.cells import Cells, cells
-from ostinato.scaling.fit import Fit, fit_law, named
+from ostinato.scaling.fit import HOLDABLE, Fit, fit_law, named
 from ostinato.scaling.identify import Span, refuse, refuse_early, spans
-from ostinato.scaling.intervals import RESAMPLES, Profile, bootstrap, percentiles, profile
+from ostinato.scaling.intervals import RESAMPLES, Profile, bootstrap, combined, error_scale, percentiles, profile
 from ostinato.scaling.law import PHI
 from ostinato.scaling.nested import Law, compare
+from ostinato.scaling.solve import bounds
 from ostinato.scaling.table import RunTable
 from ostinato.scaling.treatments import Treatment, compare_treatment, split, told_without_phi
 
@@ -42,8 +43,12 @@ class Findings:
 
     @property
     def phi_interval(self) -> tuple[float, float]:
-        """95% by profile likelihood."""
-        return self.profile.low, self.profile.high
+        """95% by profile likelihood, wider where resampled cells are much wider (`intervals.combined`)."""
+        return self._interval[:2]
+
+    @cached_property
+    def _interval(self) -> tuple[float, float, str]:
+        return combined(self.profile, self.resamples[:, PHI])
 
     @property
     def phi_bootstrap(self) -> tuple[float, float]:
@@ -58,6 +63,25 @@ class Findings:
     @property
     def spans(self) -> list[Span]:
         return spans(self.table, self.fit)
+
+    @cached_property
+    def contradicted(self) -> bool:
+        """Whether the runs by themselves rule out what is stated: at 99%, by the profile's statistic over all of it at once."""
+        from scipy.stats import f as fisher
+
+        n, held = len(self.table), len(self.fit.held)
+        if not held or n <= self.fit.free + held:
+            return False
+        free = fit_law(self.table.rows)
+        h, s = error_scale(free)
+        return bool(2 * (self.fit.value - free.value) * h / s > held * fisher.ppf(0.99, held, n - free.free))
+
+    @property
+    def at_bound(self) -> tuple[str, ...]:
+        """What was fitted and ended at a bound: E at nothing, a power at 0 or 3."""
+        low, high = bounds(self.fit.rows)
+        near = (np.abs(self.fit.theta - low) < 1e-6) | (np.abs(self.fit.theta - high) < 1e-6)
+        return tuple(name for name, at in HOLDABLE.items() if near[at] and name not in self.fit.held)
 
     @property
     def outliers(self) -> np.ndarray:
@@ -94,12 +118,14 @@ class Findings:
 
         values, table = self.fit.parameters, self.table
         return {
-            "phi": self.phi, "phi_interval": list(self.phi_interval), "phi_interval_method": "profile likelihood, 95%",
+            "phi": self.phi, "phi_interval": list(self.phi_interval), "phi_interval_method": f"95%, {self._interval[2]}",
+            "phi_profile": [self.profile.low, self.profile.high],
             "phi_bootstrap": list(self.phi_bootstrap), "phi_bootstrap_method": f"{RESAMPLES} resamples of {len(self.cells)} cells "
             f"({self.cells.by}, r), percentiles, 95%", **{name: values[name] for name in ("E", "A", "alpha", "B", "beta")},
-            "intervals": {name: list(span) for name, span in self.intervals.items()}, "stated": dict(self.fit.held),
+            "intervals_over_cells": {name: list(span) for name, span in self.intervals.items()},
+            "at_bound": list(self.at_bound), "contradicted": self.contradicted, "stated": dict(self.fit.held),
             "objective": self.fit.value, "starts": self.fit.starts, "starts_agreeing": self.fit.agreeing,
-            "rows": len(table), "source": table.source, "unit": table.unit, "residual_sd": self.fit.spread,
+            "rows": len(table), "source": table.source, "unit": "nats", "losses_given_in": table.unit, "residual_sd": self.fit.spread,
             "spans": {one.name: {"span": one.span, "values": one.values} for one in self.spans},
             "outliers": [{"row": table.name(at), "residual": float(self.fit.residuals[at])} for at in self.outliers],
             "notes": list(table.notes), "warnings": list(table.warnings),
@@ -115,23 +141,20 @@ class Findings:
 def analyse(table: RunTable, held: Mapping[str, float] | None = None, base: str | None = None) -> Findings:
     """Fit the law to a table of runs and say what it tells.
 
-    held: E (in the table's unit), alpha, beta that are stated instead of fitted.  base: the treatment that others are compared with.
-    Raises FitError where the table cannot tell phi, with what it is too narrow in.
+    held: E (nats a token), alpha, beta that are stated instead of fitted.  base: the treatment that others are compared with.
+    Raises FitError where the table does not identify phi, with what it is too narrow in.
     """
-    from ostinato.scaling.table import UNITS
-
-    held = {name: value * UNITS[table.unit] if name == "E" else value for name, value in (held or {}).items()}
+    held = dict(held or {})
     own, others = split(table, base)
-    refuse_early(own, held)
+    refuse_early(own, held, others)
     fit = fit_law(own.rows, held)
-    curve = profile(fit)
-    refuse(own, fit, curve, told_without_phi(own, others))
-    groups = cells(own)
-    resamples = fit.rows.outside(bootstrap(fit, groups))
+    curve, groups = profile(fit), cells(own)
+    resamples = fit.rows.outside(bootstrap(fit, groups, curve.ends))
+    refuse(own, fit, curve, combined(curve, resamples[:, PHI])[:2], told_without_phi(own, others))
     compared, untold = [], {}
     for name, other in others.items():
         try:
             compared.append(compare_treatment(own, fit, other))
         except FitError as error:
-            untold[name or "unnamed"] = error.what
+            untold[name or "unnamed"] = f"{error.what} (asked for: {error.rule}; {error.fix})"
     return Findings(own, fit, curve, groups, resamples, tuple(compared), untold)

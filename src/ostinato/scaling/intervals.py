@@ -14,30 +14,34 @@ that stray together, which the profile does not.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from ostinato.scaling.cells import Cells
-from ostinato.scaling.fit import Fit
+from ostinato.scaling.fit import Fit, starting_points
 from ostinato.scaling.law import ALPHA, DELTA, LOG_A, PHI, Rows, huber_slope, jacobian, terms
 from ostinato.scaling.solve import PHI_BOUNDS, Problems, solve
 
 LEVEL, RESAMPLES = 0.95, 200
+WIDER = 1.5
+"""Times the width of the profile, from which on the bootstrap's interval counts: runs of a cell stray together, or cells are few."""
+STARTS = 6
+"""Of every point of the profile, beside the fit's own place and its neighbours': the objective has local minima away from phi^."""
 WINDOW = 0.6
 """Of the window that the density of errors near 0 is taken from, in standard deviations."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """low, high: the interval (an end at -3 or 3: unbounded there).  phi, rise: the curve, 2 (Q - Q^) h / s by its
-    critical value."""
+    """low, high: the outermost ends of what is not ruled out (at -3 or 3: unbounded there).  phi, rise: the curve, 2 (Q - Q^) h / s by its
+    critical value.  ends: theta of the points nearest to low and high, (2, 6)."""
 
     low: float
     high: float
     phi: np.ndarray
     rise: np.ndarray
+    ends: np.ndarray
 
     @property
     def bounded(self) -> bool:
@@ -46,6 +50,13 @@ class Profile:
     @property
     def width(self) -> float:
         return self.high - self.low
+
+    @property
+    def optima(self) -> list[float]:
+        """phi of the best fit of each stretch that is not ruled out: more than one where values between them are."""
+        inside = np.flatnonzero(self.rise < 1)
+        stretches = np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1)
+        return [float(self.phi[one[self.rise[one].argmin()]]) for one in stretches if len(one)]
 
 
 def error_scale(fit: Fit) -> tuple[float, float]:
@@ -82,46 +93,97 @@ def with_phi(rows: Rows, theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
 
 
 def profile(fit: Fit, level: float = LEVEL) -> Profile:
-    """The interval of phi by profile likelihood. A fit with phi held has none."""
+    """The interval of phi by profile likelihood. A fit with phi held has none.
+
+    Taken near phi^ and over all of -3 to 3, for there may be another optimum: without r = 1, r^phi N_rec grows, falls and grows with phi.
+    """
     from scipy.stats import f as fisher
 
     step = float(np.clip(standard_errors(fit)[PHI], 1e-4, 1.0))
-    mask = fit.mask.copy()
-    mask[PHI] = True
     h, s = error_scale(fit)
     critical = float(fisher.ppf(level, 1, max(len(fit.rows) - fit.free, 1)))
-    phi, values = np.array([fit.phi]), np.array([fit.value])
-    for points in (fit.phi + step * np.linspace(-3, 3, 13), np.linspace(*PHI_BOUNDS, 41)):
-        new = np.setdiff1d(points[(points >= PHI_BOUNDS[0]) & (points <= PHI_BOUNDS[1])], phi)
-        found = solve(fit.rows, Problems.of(fit.rows, with_phi(fit.rows, fit.theta, new), held=mask)).value
-        phi, values = np.concatenate((phi, new)), np.concatenate((values, found))
-        order = np.argsort(phi)
-        phi, values = phi[order], values[order]
-        rise = 2 * np.maximum(values - min(fit.value, values.min()), 0.0) * h / s / critical
-        if rise[0] >= 1.0 <= rise[-1]:
-            break
-    return Profile(_end(phi, rise, fit.phi, -1), _end(phi, rise, fit.phi, 1), phi, rise)
+    phi = np.union1d(fit.phi + step * np.linspace(-3, 3, 13), np.linspace(*PHI_BOUNDS, 41))
+    phi = phi[(phi >= PHI_BOUNDS[0]) & (phi <= PHI_BOUNDS[1]) & (phi != fit.phi)]
+    values, theta = _held_at(fit, phi)
+    phi, values, theta = np.append(phi, fit.phi), np.append(values, fit.value), np.concatenate((theta, fit.theta[None]))
+    order = np.argsort(phi)
+    values, theta = _from_neighbours(fit, phi[order], values[order], theta[order])
+    phi, values, theta = _with_optima(fit, phi[order], values, theta)
+    rise = 2 * np.maximum(values - min(fit.value, values.min()), 0.0) * h / s / critical
+    low, high = _end(phi, rise, -1), _end(phi, rise, 1)
+    return Profile(low, high, phi, rise, theta[[np.abs(phi - low).argmin(), np.abs(phi - high).argmin()]])
 
 
-def _end(phi: np.ndarray, rise: np.ndarray, centre: float, way: int) -> float:
-    """Where the curve reaches 1 on one side of the centre, by the root of the rise, which is nearly straight."""
-    order = np.flatnonzero((phi - centre) * way >= 0)[::way]
-    for near, far in itertools.pairwise(order):
-        if rise[far] >= 1.0:
-            a, b = np.sqrt(rise[near]), np.sqrt(rise[far])
-            return float(phi[near] + (phi[far] - phi[near]) * (1 - a) / (b - a)) if a < 1 else float(phi[near])
-    return PHI_BOUNDS[0] if way < 0 else PHI_BOUNDS[1]
+def _with_optima(fit: Fit, phi: np.ndarray, values: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The points, and beside them the optima that their dips lead to with phi free."""
+    dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
+    if not len(dips):
+        return phi, values, theta
+    found = solve(fit.rows, Problems.of(fit.rows, theta[dips], held=fit.mask))
+    new = ~np.isin(found.theta[:, PHI], phi)
+    phi, values = np.append(phi, found.theta[new, PHI]), np.append(values, found.value[new])
+    order = np.argsort(phi)
+    return phi[order], values[order], np.concatenate((theta, found.theta[new]))[order]
 
 
-def resampled(fit: Fit, weights: np.ndarray) -> np.ndarray:
-    """theta of every resample, (S, 6).  weights: (S, n), how often each row was drawn."""
-    start = np.repeat(fit.theta[None], len(weights), axis=0)
-    return solve(fit.rows, Problems.of(fit.rows, start, weights, fit.mask)).theta
+def _held_at(fit: Fit, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least objective with each phi, (S,), and its theta, (S, 6): from the fit's place and from others."""
+    others = starting_points(fit.rows, STARTS, 1, fit.held)
+    starts = np.concatenate([with_phi(fit.rows, fit.theta, phi), *(with_phi(fit.rows, one, phi) for one in others)])
+    return _least(fit, starts, len(phi))
 
 
-def bootstrap(fit: Fit, cells: Cells, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """theta of `resamples` draws of whole cells, (S, 6), in the units of the table."""
-    return resampled(fit, cells.draws(resamples, seed)[:, cells.of_row])
+def _from_neighbours(fit: Fit, phi: np.ndarray, values: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each point once more from where the points beside it ended."""
+    for shift in (1, -1):
+        starts = np.roll(theta, shift, axis=0)
+        starts[:, PHI] = phi
+        found, at = _least(fit, starts, len(phi))
+        better = found < values
+        values, theta = np.where(better, found, values), np.where(better[:, None], at, theta)
+    return values, theta
+
+
+def _least(fit: Fit, starts: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of starts that hold phi, (k * count, 6), the best of each k: objective (count,) and theta (count, 6)."""
+    mask = fit.mask.copy()
+    mask[PHI] = True
+    found = solve(fit.rows, Problems.of(fit.rows, starts, held=mask))
+    values = found.value.reshape(-1, count)
+    best = values.argmin(0)
+    return values.min(0), found.theta.reshape(-1, count, 6)[best, np.arange(count)]
+
+
+def _end(phi: np.ndarray, rise: np.ndarray, way: int) -> float:
+    """The outermost place on one side where the curve reaches 1, by the root of the rise, which is nearly straight."""
+    inside = np.flatnonzero(rise < 1)
+    near = int(inside[-1] if way > 0 else inside[0])
+    far = near + way
+    if not 0 <= far < len(phi):
+        return PHI_BOUNDS[0] if way < 0 else PHI_BOUNDS[1]
+    a, b = np.sqrt(rise[near]), np.sqrt(rise[far])
+    return float(phi[near] + (phi[far] - phi[near]) * (1 - a) / (b - a))
+
+
+def resampled(fit: Fit, weights: np.ndarray, others: np.ndarray | None = None) -> np.ndarray:
+    """theta of every resample, (S, 6).  weights: (S, n), how often each row was drawn.  others: further places to start from, (k, 6)."""
+    starts = fit.theta[None] if others is None else np.concatenate((fit.theta[None], others))
+    found = [solve(fit.rows, Problems.of(fit.rows, np.repeat(one[None], len(weights), axis=0), weights, fit.mask)) for one in starts]
+    best = np.stack([one.value for one in found]).argmin(0)
+    return np.stack([one.theta for one in found])[best, np.arange(len(weights))]
+
+
+def bootstrap(fit: Fit, cells: Cells, others: np.ndarray | None = None, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """theta of `resamples` draws of whole cells, (S, 6), in the units of the table.  others: as in `resampled`."""
+    return resampled(fit, cells.draws(resamples, seed)[:, cells.of_row], others)
+
+
+def combined(curve: Profile, draws: np.ndarray) -> tuple[float, float, str]:
+    """The interval that is reported, and how it was made: by profile; and where resampled cells stray much further, as far as either."""
+    low, high = percentiles(draws)
+    if high - low <= WIDER * curve.width:
+        return curve.low, curve.high, "profile likelihood"
+    return min(low, curve.low), max(high, curve.high), "profile likelihood and block bootstrap, as far as either"
 
 
 def around(point: float, draws: np.ndarray, cells: int, level: float = LEVEL) -> tuple[float, float]:

@@ -8,18 +8,22 @@ with. A treatment is what an arm does that the law does not know of: truncated b
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ostinato.analysis import ArmResult, results_table
+from ostinato.analysis.arms import RunResult
 from ostinato.errors import FitError, ScheduleError
 from ostinato.ledger.inventory import inventory, used_by
+from ostinato.scaling.cells import near
 from ostinato.scaling.table import NUMBERS, WORDS, RunTable, made
 from ostinato.schedule.groups import repeated_groups
 from ostinato.store import Store
 from ostinato.study import vocab
+from ostinato.study.counted import several
 from ostinato.study.derive import arm_applications
 from ostinato.study.records import Arm, Model, Passes, Study
 
@@ -61,14 +65,14 @@ def size_of(arm: Arm) -> Size | None:
 
 
 def treatment_of(model: Model, r: float) -> str:
-    """What an arm does beside looping, in words; `base` for nothing: with one pass no gradient is cut off."""
+    """What an arm does beside looping, in words; `base` for nothing: with one pass no gradient is cut off, and none is drawn."""
     said = []
     backprop, drawn = model.backprop, model.passes if isinstance(model.passes, Passes) else None
     if backprop is not None and r > (1 if backprop == "half" else backprop):
         said.append(f"backprop {backprop}")
     if model.streams > 1:
         said.append(f"{model.streams} streams")
-    if drawn is not None:
+    if drawn is not None and r > 1:
         said.append(f"r uniform {drawn.uniform[0]} to {drawn.uniform[1]}" if drawn.uniform else f"r Poisson {drawn.poisson:g}")
     return ", ".join(said) or BASE
 
@@ -88,48 +92,71 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
     beside: other sizes of the study, whose runs are treatments; a run that is in several is one row.
     Raises FitError where no run is finished, StoreError where a stored file is torn.
     """
-    own = results if results is not None else results_table(study, store)
-    found = itertools.chain(own, *(results_table(other, store) for other in beside))
+    sets = [results if results is not None else results_table(study, store), *(results_table(other, store) for other in beside)]
     columns: dict[str, list] = {name: [] for name in (*NUMBERS, *WORDS)}
-    notes, flops, seen = [], [], set()
-    for result in found:
-        size = size_of(result.arm)
-        done = [run for run in result.runs if run.state == "done" and run.final and run.sums is not None]
-        if size is None:
-            notes.append(f"{result.name} is left out: not one repeated group with one number of passes")
-            continue
-        if len(done) < len(result.runs):
-            notes.append(f"{result.name}: {len(done)} of {len(result.runs)} runs are finished")
-        for run in done:
-            if run.run in seen:
+    notes, flops, seen, plain = [], [], set(), {}
+    for one, found in zip((study, *beside), sets, strict=True):
+        if not any(_finished(result) for result in found):
+            said = shlex.quote(one.name) + (f" --size {shlex.quote(one.size)}" if one.size else "")
+            raise FitError(f"no run of {said} is finished", "the law is fitted to runs that are trained and measured to their end",
+                           f"ostinato run {said} (a run that another study has made is found, and not made again)")  # fmt: skip
+        for result in found:
+            size, done = size_of(result.arm), _finished(result)
+            if size is None:
+                notes.append(f"{result.name} is left out: not one repeated group with one number of passes")
                 continue
-            seen.add(run.run)
-            row = {"N_once": size.N_once, "N_rec": size.N_rec, "r": size.r, "D": run.tokens, "loss": run.sums.nats_per_token,
-                   "budget": "", "arm": result.name, "seed": run.seed, "treatment": treatment_of(result.arm.model, size.r)}  # fmt: skip
-            for name, value in row.items():
-                columns[name].append(value)
-            flops.append(result.ledger.flops_per_token * run.tokens)
-    if not flops:
-        raise FitError(f"no run of {study.name} is finished", "the law is fitted to runs that are trained and measured to their end",
-                       f"ostinato run {study.name}" + (f" --size {study.size}" if study.size else ""))  # fmt: skip
-    columns["budget"] = budgets(np.array(flops), np.array(columns["D"], dtype=float))
+            if len(done) < len(result.runs):
+                notes.append(f"{result.name}: {len(done)} of {len(result.runs)} runs are finished")
+            for run in done:
+                if run.run in seen:
+                    continue
+                seen.add(run.run)
+                row = {"N_once": size.N_once, "N_rec": size.N_rec, "r": size.r, "D": run.tokens, "loss": run.sums.nats_per_token,
+                       "budget": "", "arm": result.name, "seed": run.seed, "treatment": treatment_of(result.arm.model, size.r)}  # fmt: skip
+                for name, value in row.items():
+                    columns[name].append(value)
+                plain[row["treatment"]] = treatment_of(result.arm.model, 1)
+                flops.append(result.ledger.flops_per_token * run.tokens)
+    columns["flops"] = flops
+    _plain_beside(columns, plain)
+    flops = np.array(columns.pop("flops"))
+    columns["budget"] = budgets(flops, np.array(columns["D"], dtype=float))
     table = made(columns, columns["arm"], study.name)
-    return RunTable(**{**vars(table), "notes": (*notes, *table.notes)})
+    return replace(table, notes=(*notes, *table.notes), warnings=(*table.warnings, *_above_floors(itertools.chain(*sets))))
+
+
+def _finished(result: ArmResult) -> list[RunResult]:
+    return [run for run in result.runs if run.state == "done" and run.final and run.sums is not None]
+
+
+def _above_floors(results: Iterable[ArmResult]) -> list[str]:
+    """A warning where models have not learned what counting pairs of tokens gives: a law of such runs says nothing of loops."""
+    known = {result.name: result.below_floors for result in results if result.below_floors is not None}
+    above = [name for name, below in known.items() if not below]
+    if not above:
+        return []
+    named = ", ".join(above[:3]) + (", …" if len(above) > 3 else "")
+    return [f"{len(above)} of {several(len(known), 'arm')} ({named}) are not below every floor: counting pairs of tokens does better, so "
+            "they have hardly begun to use a context"]  # fmt: skip
+
+
+def _plain_beside(columns: dict[str, list], plain: Mapping[str, str]) -> None:
+    """The runs of r = 1 of a treatment that is nothing without a loop, as truncation is: those of what it is there, under its name, too.
+
+    plain: what each treatment is at r = 1; where that loops nowhere, its runs stand under the treatment alone.
+    """
+    treatments, r = columns["treatment"], columns["r"]
+    at_one = {name: [at for at in range(len(r)) if r[at] == 1 and treatments[at] == name] for name in plain}
+    added = [(name, at) for name, without in plain.items() if name != without and not at_one[name] for at in at_one.get(without, ())]
+    moved = {at for name, at in added if not any(r[other] > 1 for other in range(len(r)) if treatments[other] == treatments[at])}
+    kept = [at for at in range(len(r)) if at not in moved]
+    for column, values in columns.items():
+        new = [name if column == "treatment" else values[at] for name, at in added]
+        values[:] = [values[at] for at in kept] + new
 
 
 def budgets(flops: np.ndarray, tokens: np.ndarray) -> list[str]:
     """What runs have in common: their training FLOPs within 2%, else their tokens, whichever gives fewer budgets."""
-    sets = {"FLOPs": _near(flops), "tokens": _near(tokens)}
+    sets = {"FLOPs": near(flops), "tokens": near(tokens)}
     word = min(sets, key=lambda name: len(set(sets[name])))
     return [f"{value:,.0f} tokens" if word == "tokens" else f"{value:.3g} FLOPs".replace("e+", "e") for value in sets[word]]
-
-
-def _near(values: np.ndarray) -> list[float]:
-    """Each value, or the first of those at most 2% below it that begins a group."""
-    first: list[float] = []
-    found = {}
-    for value in sorted(set(values.tolist())):
-        if not first or value > first[-1] * 1.02:
-            first.append(value)
-        found[value] = first[-1]
-    return [found[value] for value in values.tolist()]

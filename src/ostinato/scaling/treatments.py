@@ -1,10 +1,10 @@
 """Two treatments of the same grid: is the loop worth more (phi up), or is the loss lower for another reason?
 
 Both laws are fitted to each draw of cells, the same for both, so that what a cell has in common leaves the difference. Where a treatment
-has too few runs for a law of its own, E, alpha and beta are those of the base, which is said. The change in loss is at equal (N_once,
-N_rec, r, D): run beside run where the base has one within 2% in each, else run beside the base's law. Where the table has budgets it is
-also taken at equal (N_once, N_rec, r, budget): what makes a token cheaper is paid out in tokens, and lowers the loss there alone. Runs of
-r = 1 in which the treatment is nothing (no pass to truncate) are the base's own, and stand in both.
+has too few runs for a law of its own, E, alpha and beta are those of the base, which is said; its own runs of r = 1 then still divide what
+the loop gains from what training gains, and without them there is no verdict. The change in loss is at equal (N_once, N_rec, r, D): run
+beside run where the base has one within 2% in each, else run beside the base's law. Where the table has budgets it is also taken at equal
+(N_once, N_rec, r, budget): what makes a token cheaper is paid out in tokens, and lowers the loss there alone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from ostinato.scaling.fit import Fit, fit_law
 from ostinato.scaling.intervals import RESAMPLES, around, profile, resampled
 from ostinato.scaling.law import PHI, Rows, log_loss
 from ostinato.scaling.table import RunTable
+from ostinato.study.counted import several
 
 NEAR = 0.02
 WIDEST = 1.0
+LIKE_PUBLISHED = 0.1
+"""About half of the published gain of phi by hyper-connections: where the interval allows as much, phi is not shown not to be up."""
+FEWEST_CELLS = 3
 Span = tuple[float, float]
-CAPACITY, TRAINING, NEITHER = "capacity gain", "training-side gain", "neither"
+CAPACITY, TRAINING, NEITHER, OPEN = "capacity gain", "training-side gain", "neither", "not identified"
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Treatment:
     """phi, and what it is more than the base's; change: loss less the base's at equal (N, r, D), nats (below 0 is better).
 
     at_budget: the same at equal (N, r, budget), None without budgets.  paired: how many runs had one of the base beside them for
-    `change`; 0: it is against the base's law.  stated: what its fit took from the base.  borrowed: runs of r = 1 that are the base's.
-    verdict: capacity gain, training-side gain, or neither.
+    `change`; 0: it is against the base's law.  stated: what its fit took from the base.  shared: runs of r = 1 that are the base's, too.
+    verdict: capacity gain, training-side gain, neither; not identified where loss is lower and phi could be up or not.
     """
 
     name: str
@@ -48,8 +52,8 @@ class Treatment:
     at_budget: float | None
     at_budget_interval: tuple[float, float] | None
     paired: int
-    borrowed: int
     stated: tuple[str, ...]
+    shared: int
     verdict: str
     why: str
 
@@ -65,45 +69,42 @@ def split(table: RunTable, base: str | None = None) -> tuple[RunTable, dict[str,
 
 
 def compare_treatment(base: RunTable, base_fit: Fit, table: RunTable, seed: int = 0) -> Treatment:
-    """How a treatment's runs differ from the base's. Raises FitError where phi of the treatment cannot be told in either way."""
-    mine, borrowed = with_plain(table, base)
-    fit, stated = _fit(mine, base_fit)
+    """How a treatment's runs differ from the base's. Raises FitError where phi of the treatment is not identified in either way."""
+    few = min(len(cells(one.some(one.r > 1))) if (one.r > 1).any() else 0 for one in (table, base))
+    if few < FEWEST_CELLS:
+        raise FitError(f"{several(few, 'cell')} of looped runs (one of budget and r each)", f"{FEWEST_CELLS} or more", "add runs")
+    fit, stated = _fit(table, base_fit)
     name, beside = table.treatment[0] or "unnamed", base.treatment[0] or "base"
-    draws = _draws(mine, base, seed)
-    own = resampled(fit, draws[0])[:, PHI]
-    theirs = resampled(base_fit, draws[1])
-    shared = len({*cells(mine).names, *cells(base).names})
-    more = around(fit.phi - base_fit.phi, own - theirs[:, PHI], shared)
-    change, reach, paired = _change(table, base, base_fit, theirs, seed)
+    draws = _draws(table, base, seed)
     span = profile(fit)
+    own = resampled(fit, draws[0], span.ends)[:, PHI]
+    theirs = resampled(base_fit, draws[1])
+    more = around(fit.phi - base_fit.phi, own - theirs[:, PHI], min(len(cells(table)), len(cells(base))))
+    change, reach, paired = _change(table, base, base_fit, theirs, seed)
     at_budget = _at_budget(table, base, seed)
     verdict, why = judge(more, reach, at_budget[1] if at_budget else None)
     return Treatment(name, beside, len(table), fit.phi, (span.low, span.high), fit.phi - base_fit.phi, more, change, reach,
-                     *(at_budget or (None, None)), paired, borrowed, stated, verdict, why)  # fmt: skip
+                     *(at_budget or (None, None)), paired, stated, _shared(table, base), verdict, why)  # fmt: skip
 
 
 def judge(more: Span, change: Span, at_budget: Span | None) -> tuple[str, str]:
-    """The verdict and why, by intervals: phi up is a capacity gain; a lower loss without it is a gain of training; else neither."""
+    """The verdict and why, by intervals: phi up is a capacity gain; a lower loss and phi not up, a gain of training; else neither."""
     better = change[1] < 0 or (at_budget is not None and at_budget[1] < 0)
-    verdict = CAPACITY if more[0] > 0 else TRAINING if better else NEITHER
+    verdict = CAPACITY if more[0] > 0 else NEITHER if not better else TRAINING if more[1] <= LIKE_PUBLISHED else OPEN
     said = f"phi is {_told(more)}, and loss {_told(change)} at equal N, r and D"
-    return verdict, said + (f", {_told(at_budget)} at equal budget" if at_budget is not None else "")
+    said += f", {_told(at_budget)} at equal budget" if at_budget is not None else ""
+    return verdict, said + ("; that phi is up as much as has been published is not ruled out" if verdict == OPEN else "")
 
 
 def _told(span: Span) -> str:
-    return "higher" if span[0] > 0 else "lower" if span[1] < 0 else "not told apart"
+    return "higher" if span[0] > 0 else "lower" if span[1] < 0 else "not distinguishable"
 
 
-def with_plain(table: RunTable, base: RunTable) -> tuple[RunTable, int]:
-    """The table with the base's runs of r = 1 where it has none of its own, and how many those are."""
-    plain = base.some(base.r == 1)
-    if (table.r == 1).any() or not len(plain):
-        return table, 0
-    names = ("N_once", "N_rec", "r", "D", "loss")
-    words = ("budget", "arm", "seed", "treatment", "places")
-    joined = {name: np.concatenate((getattr(table, name), getattr(plain, name))) for name in names}
-    joined |= {name: getattr(table, name) + getattr(plain, name) for name in words}
-    return RunTable(**{**vars(table), **joined}), len(plain)
+def _shared(table: RunTable, base: RunTable) -> int:
+    """How many runs of r = 1 are the same in both: where the treatment is nothing without a loop."""
+    theirs = {(size, tokens, loss) for size, tokens, loss in zip(base.unique, base.D, base.loss, strict=True)}
+    plain = table.some(table.r == 1)
+    return sum((size, tokens, loss) in theirs for size, tokens, loss in zip(plain.unique, plain.D, plain.loss, strict=True))
 
 
 def _fit(table: RunTable, base: Fit) -> tuple[Fit, tuple[str, ...]]:
@@ -113,12 +114,14 @@ def _fit(table: RunTable, base: Fit) -> tuple[Fit, tuple[str, ...]]:
         span = profile(fit)
         if span.bounded and span.width <= WIDEST:
             return fit, tuple(base.held)
+    if not (table.r == 1).any():
+        raise FitError(f"{len(table)} runs, none of r = 1, do not identify phi",
+                       "with the base's E, alpha and beta, runs of r = 1 say what is gained without a loop",
+                       "add them; where the treatment is nothing at r = 1, list the base's under its name")  # fmt: skip
     values = base.parameters
     held = {**{name: values[name] for name in ("E", "alpha", "beta")}, **base.held}
     if values["E"] <= 0 or min(values["alpha"], values["beta"]) <= 0 or values["E"] >= table.loss.min():
-        raise FitError(
-            f"{table.treatment[0]}: {len(table)} runs do not tell phi", "and the base's E, alpha and beta do not fit them", "add runs"
-        )
+        raise FitError(f"{len(table)} runs do not identify phi", "and the base's E, alpha and beta do not fit them", "add runs")
     return fit_law(table.rows, held), tuple(held)
 
 
@@ -169,7 +172,7 @@ def _mean(table: RunTable, differences: np.ndarray, drawn: np.ndarray, seed: int
 
 
 def told_without_phi(base: RunTable, others: Mapping[str, RunTable], seed: int = 0) -> list[str]:
-    """What two treatments tell of each other although phi is not told: the change in loss, where runs stand beside the base's."""
+    """What treatments say of the base although phi is not identified: the change in loss, where runs stand beside the base's."""
     said = []
     for name, other in others.items():
         found = _paired(other.some(other.r > 1), base, ("N_once", "N_rec", "D"), seed)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ostinato.scaling.findings import Findings
 
 SHOWN = (1, 2, 4, 8)
+MOST_SHOWN = 6
 TRAIN, RUN = 6, 2
 """FLOPs an applied parameter and token."""
 
@@ -47,9 +48,13 @@ def model(once: float, rec: float, r: float, phi: float) -> Model:
 
 @dataclass(frozen=True)
 class Curve:
-    """Loss for each r: at equal training FLOPs, at the best size for them; at equal unique parameters and the same tokens."""
+    """Loss for each r: at equal training FLOPs, at the best size for them; at equal unique parameters and the same tokens.
+
+    known: whether the table has runs of this r.
+    """
 
     r: float
+    known: bool
     flops: np.ndarray
     at_flops: np.ndarray
     parameters: np.ndarray
@@ -89,10 +94,11 @@ def worth(found: Findings, shown: tuple[float, ...] = SHOWN) -> Worth:
     sizes = np.geomspace(table.unique.min(), table.unique.max(), 41)
     tokens = float(np.exp(np.median(np.log(table.D))))
     curves = []
-    for r in shown:
+    there = set(table.r.tolist())
+    for r in sorted({*shown, *(there if len(there) <= MOST_SHOWN else ())}):
         again = share(found, r)
         gain, cost = 1 + again * (r ** law["phi"] - 1), 1 + again * (r - 1)
-        curves.append(Curve(r, reach, best_loss(law, reach, gain, cost), sizes, loss(law, sizes * gain, tokens)))
+        curves.append(Curve(r, r in there, reach, best_loss(law, reach, gain, cost), sizes, loss(law, sizes * gain, tokens)))
     middle = len(reach) // 2
     plain = next(one for one in curves if one.r == 1)
     return Worth(tuple(largest), tuple(curves), tokens, float(reach[middle]), float(sizes[middle]),
