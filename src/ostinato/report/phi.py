@@ -97,7 +97,7 @@ def sentences(found: Findings) -> Iterator[str]:
     chosen = next((one for one in reversed(known.models) if one.r <= 4), known.models[0])
     h = numbers.human
     yield (f"A looped model of {h(chosen.owned)} parameters at r = {chosen.r:g} stands where {h(chosen.equal)} unique parameters would, "
-           f"at the training cost of {h(chosen.cost)}.")  # fmt: skip
+           f"at the training cost of {h(chosen.cost)} parameters.")  # fmt: skip
     by_parameters, by_flops = known.by_parameters[r], known.by_flops[r]
     low, high = found.phi_interval
     fixed = "pays" if low > 0 else "does not pay" if high < 0 else "is not shown to pay"
@@ -126,7 +126,7 @@ def notes(found: Findings) -> Iterator[str]:
     for name, why in found.untold.items():
         yield f"No verdict on {name}: {why}."
     for name in found.at_bound:
-        yield f"{name} ends at a bound of what is looked for ({found.fit.parameters[name]:.3g}): these runs do not identify it."
+        yield f"{name} = {found.fit.parameters[name]:.3g} is a bound of what is looked for: these runs do not identify it."
     if found.contradicted:
         yield "Look again: these runs by themselves rule out what is stated (at 99%)."
     if found.phi_interval != (found.profile.low, found.profile.high):

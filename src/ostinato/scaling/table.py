@@ -202,7 +202,7 @@ def suspicions(table: RunTable) -> list[str]:
     ratio = float(np.median(table.loss / usual(table.unique, table.D)))
     consequence = "phi, alpha and beta are the same in either; E, A and B are not"
     large = np.median(table.unique) > 1e7 and np.median(table.D) > 1e8
-    if table.unit == "nats" and ((large and ratio > 1.3) or np.median(table.loss) > 12):
+    if table.unit == "nats" and ((large and ratio > 1.38) or np.median(table.loss) > 12):
         said.append(f"losses are {np.median(table.loss):.3g} in the middle, {ratio:.2f} times what such models usually have in nats: "
                     f"if they are in bits, say --unit bits ({consequence})")  # fmt: skip
     elif (large and ratio < 0.75) or np.median(table.loss) < 0.3:
