@@ -113,10 +113,56 @@ def test_a_shorter_budget_may_match_total_flops(found, make_arm):
 
 
 def test_several_changes_at_once(found):
-    (sentence,) = about(found(plain={}, wide={"mlp": {"ratio": 8}, "value_embeddings": "all"}), "wide changes several settings at once")
-    assert "mlp and value_embeddings" in sentence
+    wide = {"mlp": {"ratio": 8}, "value_embeddings": "all"}
+    (sentence,) = about(found(plain={}, again={}, wide=wide), "wide changes several settings at once")
+    assert sentence.endswith("even from the most similar arm (plain) the difference is in mlp and value_embeddings")
+    assert about(found(plain={}, wide=wide), "plain and wide change several settings", "similar arm (wide for plain)")
     steps = found(plain={}, wide={"mlp": {"ratio": 8}}, both={"mlp": {"ratio": 8}, "value_embeddings": "all"})
     assert not about(steps, "several settings")
+
+
+GRID = {
+    f"d{width} r{r} C{budget}e17": {
+        "d_model": width, "heads": width // 16, "layers": 2 + 8 // r, "recipe": {"tokens": 256 * (budget * width + r), "lr": width / 1000},
+        **({"schedule": f"1 (2..{1 + 8 // r})x{r} {2 + 8 // r}", "inject": "linear", "pass_norm": True} if r > 1 else {}),
+    }
+    for width in (32, 48, 64, 80, 96) for r in (1, 2, 4) for budget in range(1, 1 + width // 32)
+}  # fmt: skip
+"""Of the widths below 64 there is one budget, so that no other arm has the same model."""
+
+
+def test_a_grid_changes_passes_and_width_by_design(found):
+    assert not about(found(**GRID), "several settings"), "layers follow from passes, heads from the width"
+    deeper = {**GRID["d32 r2 C1e17"], "layers": 9, "schedule": "1 (2..8)x2 9"}
+    assert about(found(plain=GRID["d32 r1 C1e17"], twice=deeper), "several settings at once", "layers and schedule")
+
+
+def test_a_sentence_stays_short_however_many_arms_there_are(found):
+    sentences = found(**GRID)
+    assert max(map(len, sentences)) <= 260
+    assert about(sentences, "injection comes with looping", "in again in all 18 looped arms")
+    (tokens,) = about(sentences, "training tokens")
+    assert tokens == "27 different numbers of training tokens, 8,448 to 74,752"
+    (controls,) = about(sentences, "no untied control")
+    assert "17 of the 18 arms that share parameters (d32 r2 C1e17, d32 r4 C1e17, d48 r2 C1e17, d48 r4 C1e17 and 13 more)" in controls
+    assert about(sentences, "times as much") == [controls]
+    (rates,) = about(sentences, "learning rates", "sets of")
+    assert rates == "5 sets of learning rates: 0.032 to 0.096"
+    one_seed = found(**{name: {**arm, "seeds": (1,)} for name, arm in GRID.items()})
+    assert about(one_seed, "one seed only in every arm")
+
+
+def test_rates_are_those_of_roles_that_the_arms_have(found):
+    groups = {"head": {"lr": 0.004, "width_base": 32}, "bigram_table": {"lr": 0.5}}
+    arms = {name: {**arm, "recipe": {**arm["recipe"], "lr": 0.02, "groups": groups}, "tie_embeddings": False} for name, arm in GRID.items()}
+    (rates,) = about(found(**arms), "sets of learning rates")
+    assert rates == "5 sets of learning rates: 0.02, head 0.002309 to 0.004"
+
+
+def test_many_groups_are_counted_and_the_first_named(found):
+    sentences = found(**{f"an arm of batch {rows}": {"recipe": {"batch": 64 * rows}} for rows in range(1, 40)})
+    (batch,) = about(sentences, "different batch")
+    assert batch.startswith("different batch: 1 rows of 64 in 1 arm; ") and batch.endswith(" more") and len(batch) < 220
 
 
 def test_seeds(found):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
-from ostinato.study.derive import arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, pass_groups, tied_to
+from ostinato.study.derive import ROLES, arm_schedule, head_dim, kv_heads, model_hidden, optimizer_groups, pass_groups, tied_to
 from ostinato.study.draws import deepest, fixed
 from ostinato.study.fingerprint import MEMORY_ONLY
 from ostinato.study.records import Arm, Data, Model, Passes, Recipe
@@ -92,10 +93,15 @@ def _drawn(draw: Passes | None) -> str:
     return f" with r drawn every step, {said}; measured at r = {fixed(draw)}"
 
 
-def learning_rates(recipe: Recipe, model: Model) -> str:
-    """The rate, or the rates by role when some differ from it."""
-    rates = {role: group.lr for role, group in optimizer_groups(recipe, model).items()}
-    return f"{recipe.lr:g}" if set(rates.values()) == {recipe.lr} else ", ".join(f"{role} {lr:.4g}" for role, lr in rates.items())
+def learning_rates(recipe: Recipe, model: Model, among: Container[str] = ROLES) -> str:
+    """The rate, and those of roles of parameters that differ from it, of these: 0.02, head 0.004."""
+    own = [f"{role} {lr:.4g}" for role, lr in rates_by_role(recipe, model).items() if lr != recipe.lr and role in among]
+    return ", ".join([f"{recipe.lr:g}", *own])
+
+
+def rates_by_role(recipe: Recipe, model: Model) -> dict[str, float]:
+    """The learning rate of every role of parameter that there is, whether this model has it or not."""
+    return {role: group.lr for role, group in optimizer_groups(recipe, model).items()}
 
 
 def _flat(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
