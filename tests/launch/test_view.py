@@ -76,6 +76,21 @@ def test_a_run_that_starts_does_not_say_how_long_it_takes():
     assert told.endswith("(plain, seed 1, 0%, starting)")
 
 
+def test_many_due_runs_are_counted_and_the_first_named():
+    def told(*arms):
+        jobs = [SimpleNamespace(arm=SimpleNamespace(name=name), seed=seed, measuring_work=0.0, work=1.0,
+                                folder=SimpleNamespace(given=dict)) for name in arms for seed in (2, 1)]  # fmt: skip
+        console = Console(width=80, record=True, file=io.StringIO())
+        Display(SimpleNamespace(name="study"), console).found(jobs, jobs, 2)
+        return console.export_text().splitlines()
+
+    assert told("a", "b")[1] == "4 runs due, 2 at a time: a (seeds 1, 2), b (seeds 1, 2)"
+    few = "arm 0 (seeds 1, 2), arm 1 (seeds 1, 2), arm 2 (seeds 1, 2), arm 3 (seeds 1, 2)"
+    reused, due = told(*(f"arm {index}" for index in range(40)))
+    assert (reused, due) == (f"80 runs found done already: {few}, 72 more", f"80 runs due, 2 at a time: {few}, 72 more")
+    assert "more" not in told(*"abcde")[1], "one arm more takes no more room than its number"
+
+
 @pytest.mark.parametrize(
     ("pairs", "points", "named"), [("blimp", 1.0, "minimal pairs"), (None, 1.0, "speed ("), (None, 1e12, "losses at the points")]
 )

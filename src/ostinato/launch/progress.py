@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 30.0
 MOST_BARS = 16
+MOST_ARMS = 4  # that are named in a line, with their seeds
 MUCH_MEASURING = 0.5  # of the work: more than that is said
 
 
@@ -227,11 +228,14 @@ def _runs(count: int) -> str:
 
 
 def _names(jobs: Sequence[Job]) -> str:
-    """plain (seeds 1, 2), twice (seed 1)"""
+    """plain (seeds 1, 2), twice (seed 1); of many arms the first, and how many runs more."""
     seeds: dict[str, list[int]] = {}
     for job in jobs:
         seeds.setdefault(job.arm.name, []).append(job.seed)
-    return ", ".join(f"{arm} (seed{'s' if len(found) > 1 else ''} {', '.join(map(str, sorted(found)))})" for arm, found in seeds.items())
+    named = list(seeds.items()) if len(seeds) <= MOST_ARMS + 1 else list(seeds.items())[:MOST_ARMS]
+    said = [f"{arm} (seed{'s' if len(found) > 1 else ''} {', '.join(map(str, sorted(found)))})" for arm, found in named]
+    rest = len(jobs) - sum(len(found) for _, found in named)
+    return ", ".join([*said, f"{rest} more"] if rest else said)
 
 
 def _measured(job: Job) -> str:
