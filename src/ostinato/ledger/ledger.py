@@ -87,6 +87,11 @@ class Ledger:
         return settings.settings(self.arm)
 
     @property
+    def flops_total_trainer(self) -> float:
+        """FLOPs of the run by the `trainer` convention, in which a grid's budgets of FLOPs are given (study/grid.py)."""
+        return self.flops_per_token_trainer * self.tokens
+
+    @property
     def memory_total(self) -> int:
         """Bytes of training, with activation checkpointing as the recipe has it."""
         kept = "activations_checkpointed" if self.arm.recipe.activation_checkpointing else "activations"

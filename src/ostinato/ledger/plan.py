@@ -54,6 +54,7 @@ class Plan:
                 "seeds": list(ledger.arm.seeds),
                 "memory_total": ledger.memory_total,
                 "flops_conventions": CONVENTIONS,
+                "flops_total_trainer": ledger.flops_total_trainer,
                 "reference": comparison.reference if comparison else self.study.reference,
                 "equal": list(comparison.equal) if comparison else [],
                 "different": [str(axis) for axis in comparison.different] if comparison else [],

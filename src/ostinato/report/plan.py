@@ -11,6 +11,7 @@ from ostinato.ledger.plan import Plan
 from ostinato.ledger.seconds import RunSeconds
 from ostinato.ledger.settings import schedule_words
 from ostinato.report import numbers
+from ostinato.report.grid import Grid, grid, grid_table
 from ostinato.report.page import notebook
 from ostinato.report.tables import Cell, Column, Row, Table, as_text, to_rich
 from ostinato.study.asked import depends_on
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 CONVENTION = ("FLOPs: training, forward and backward, by the published convention, 6 × (matrices of every application + unembedding) "
-              "+ 12 × heads × head size × mean allowed keys; the upstream trainer's convention is in the JSON.")  # fmt: skip
+              "+ 12 × heads × head size × mean allowed keys, those that a query may see. flops_per_token_trainer in the JSON is by the "
+              "upstream trainer's convention: every query with a full window of keys, seen or not, and gates counted.")  # fmt: skip
 MEMORY = ("Memory: an estimate of weights, gradients, optimizer states and the activations of one micro-batch; "
           "cache: keys and values of one sequence.")  # fmt: skip
 UNKNOWN = "not known before the text is prepared"
+MANY = 20  # arms, beyond which their sizes are said in words as well
+REST = "With --full: depth, memory, cache and multiples of the reference, and in what each arm equals the one that it is compared with."
 
 
 def _count(value: float | None, unit: str) -> Cell:
@@ -45,7 +49,7 @@ def cost_table(plan: Plan) -> Table:
         Column("FLOPs a token", "training, published convention"),
         Column("times ref.", f"FLOPs a token as a multiple of {reference}'s"),
         Column("total FLOPs", "FLOPs a token × tokens", spare=2),
-        Column("tokens", "training tokens, in whole steps", terminal=not same_tokens, spare=4),
+        Column("tokens", "training tokens, in whole steps", terminal=not same_tokens, spare=4 * same_tokens),
         Column("steps", "optimizer steps", terminal=False),
         Column("epochs", "passes over the training text", terminal=known, page=known, spare=7),
         Column("depth", "effective depth: length of the schedule in whole layers"),
@@ -60,6 +64,12 @@ def cost_table(plan: Plan) -> Table:
         for ledger in ledgers
     )
     return Table("ledger", f"What each arm costs ({plan.study.name}, reference {reference})", columns, rows, (CONVENTION, MEMORY))
+
+
+def cost_tables(plan: Plan) -> list[Table]:
+    """For the page and the notebook: of a grid its compact table first, then every cost."""
+    found = grid(plan)
+    return [*([grid_table(found)] if found else []), cost_table(plan)]
 
 
 def _costs(ledger: Ledger, base: Ledger) -> tuple[Cell, ...]:
@@ -159,14 +169,16 @@ def application_table(index: int, ledger: Ledger) -> Table:
 
 
 def budget_line(plan: Plan) -> str:
-    """Tokens, steps and batch when every arm has the same; otherwise that they differ."""
+    """Tokens, steps and batch when every arm has the same; otherwise from where to where they go. Of many arms also their sizes."""
     budgets = {(ledger.tokens, ledger.steps, ledger.tokens_per_step) for ledger in plan.ledgers}
+    sizes = _span([ledger.params_total for ledger in plan.ledgers], "parameter")
     if len(budgets) > 1:
-        return "Arms are trained on different numbers of tokens (see the table)."
+        return f"Arms have {sizes} and are trained on {_span([ledger.tokens for ledger in plan.ledgers], 'token')}."
     tokens, steps, per_step = next(iter(budgets))
     contexts = {ledger.arm.recipe.context for ledger in plan.ledgers}
     rows = f", rows of {numbers.exact(next(iter(contexts)))}" if len(contexts) == 1 else ""
-    line = f"Every arm: {numbers.exact(tokens)} tokens in {numbers.several(steps, 'step')} of {numbers.exact(per_step)}{rows}"
+    line = f"Arms have {sizes}. " if len(plan.ledgers) > MANY else ""
+    line += f"Every arm: {numbers.exact(tokens)} tokens in {numbers.several(steps, 'step')} of {numbers.exact(per_step)}{rows}"
     extents = {(ledger.epochs, ledger.first_pass_ends, ledger.words) for ledger in plan.ledgers}
     epochs, ends, words = next(iter(extents))
     if len(extents) > 1 or epochs is None or ends is None:
@@ -175,8 +187,16 @@ def budget_line(plan: Plan) -> str:
     return f"{line}: {epochs:.2f} passes over a text of {numbers.exact(ends)} tokens{said}."
 
 
-def runs_line(plan: Plan) -> str:
-    """How many runs there will be, and what training them costs together. Contingent arms are run only when they are named."""
+def _span(values: list[int], noun: str) -> str:
+    low, high = numbers.human(min(values)), numbers.human(max(values))
+    return f"{low} {noun}s" if low == high else f"{low} to {high} {noun}s"
+
+
+def runs_line(plan: Plan, found: Grid | None = None) -> str:
+    """How many runs there will be, and what training them costs together. Contingent arms are run only when they are named.
+
+    found: the study as a grid, whose FLOPs are counted as its budgets are.
+    """
     asked = [ledger for ledger in plan.ledgers if depends_on(ledger.arm) is None]
     seeds = {ledger.arm.seeds for ledger in asked}
     each = f", {numbers.several(len(next(iter(seeds))), 'seed')} each" if len(seeds) == 1 else ""
@@ -184,7 +204,7 @@ def runs_line(plan: Plan) -> str:
     later = f"; {numbers.several(called, 'arm')} more where what they wait for comes true" if called else ""
     later += f"; {numbers.several(named, 'contingent arm')} more when named with --arm" if named else ""
     shared = "; a run that arms share is counted once" if len(plan.runs) < sum(len(ledger.arm.seeds) for ledger in asked) else ""
-    total = sum(ledger.flops_total for ledger in plan.runs)
+    total = sum(found.flops(ledger) if found else ledger.flops_total for ledger in plan.runs)
     runs = numbers.several(len(plan.runs), "run")
     return f"{runs} ({numbers.several(len(asked), 'arm')}{each}{shared}{later}): {numbers.power(total)} FLOPs of training in all."
 
@@ -204,33 +224,54 @@ def seconds_line(plan: Plan) -> str:
 
 @dataclass(frozen=True, repr=False)
 class PlanSheet:
-    """A plan to look at: printed by rich, shown in a notebook. `rows()` gives the exact numbers."""
+    """A plan to look at: printed by rich, shown in a notebook. `rows()` gives the exact numbers.
+
+    full: print all costs and comparisons of a grid of arms, too, and not its compact table alone.
+    """
 
     plan: Plan
+    full: bool = False
 
     def rows(self) -> list[dict[str, Any]]:
-        """One object an arm, plain values for JSON."""
-        return self.plan.rows()
+        """One object an arm, plain values for JSON; of a grid also N_once, N_rec and r."""
+        found = grid(self.plan)
+        return [row | (found.row(row.get("run_of", row["arm"])) if found else {}) for row in self.plan.rows()]
 
     def __repr__(self) -> str:
         return as_text(self)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        plan, found = self.plan, grid(self.plan)
+        if plan.study.question:
+            yield Text(plan.study.question, style="italic")
+            yield Text("")
+        for line in (runs_line(plan, found), budget_line(plan), seconds_line(plan)):
+            yield Text(line)
+        yield Text("")
+        if found:
+            yield to_rich(grid_table(found), options.max_width)
+            for note in (*found.notes, *(() if self.full else (REST,))):
+                yield Text(note, style="dim")
+            yield Text("")
+        if self.full or not found:
+            yield to_rich(cost_table(plan), options.max_width)
+            for note in (CONVENTION, MEMORY):
+                yield Text(note, style="dim")
+            yield Text("")
+            yield from self._comparisons()
+        if always_equal(plan):
+            yield Text(f"Equal in every arm: {', '.join(always_equal(plan))}.", style="dim")
+        yield Text("")
+        for warning in (*plan.study.warnings, *plan.warnings):
+            yield Text.assemble(("! ", "bold yellow"), warning)
+
+    def _comparisons(self) -> Iterator[RenderableType]:
         from rich.padding import Padding
         from rich.text import Text
 
         plan = self.plan
-        if plan.study.question:
-            yield Text(plan.study.question, style="italic")
-            yield Text("")
-        yield to_rich(cost_table(plan), options.max_width)
-        yield Text("")
-        yield Text(budget_line(plan))
-        yield Text(runs_line(plan))
-        yield Text(seconds_line(plan))
-        for note in (CONVENTION, MEMORY):
-            yield Text(note, style="dim")
-        yield Text("")
         equal = also_equal(plan)
         for name, one in plan.comparisons.items():
             against = "" if one.reference == plan.study.reference else f"  against {one.reference}"
@@ -239,14 +280,9 @@ class PlanSheet:
             if equal[name]:
                 yield Padding(Text.assemble(("equal in ", "dim"), ", ".join(equal[name])), (0, 0, 0, 2))
             yield Padding(Text.assemble(("differs in ", "dim"), "; ".join(map(str, one.different)) or "nothing"), (0, 0, 0, 2))
-        if always_equal(plan):
-            yield Text(f"Equal in every arm: {', '.join(always_equal(plan))}.", style="dim")
-        yield Text("")
-        for warning in (*plan.study.warnings, *plan.warnings):
-            yield Text.assemble(("! ", "bold yellow"), warning)
 
     def _repr_html_(self) -> str:
         from html import escape
 
         warnings = "".join(f'<p class="note">! {escape(warning)}</p>' for warning in (*self.plan.study.warnings, *self.plan.warnings))
-        return notebook(cost_table(self.plan), matched_table(self.plan)) + f'<div class="ostinato">{warnings}</div>'
+        return notebook(*cost_tables(self.plan), matched_table(self.plan)) + f'<div class="ostinato">{warnings}</div>'

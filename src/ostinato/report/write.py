@@ -29,7 +29,7 @@ from ostinato.report.looks import COLOURS
 from ostinato.report.machines import machines, run_table
 from ostinato.report.page import asset, environment, table_html
 from ostinato.report.panels import panels
-from ostinato.report.plan import application_table, budget_line, cost_table, matched_table
+from ostinato.report.plan import application_table, budget_line, cost_tables, matched_table
 from ostinato.report.results import STATE_WORDS, results_rows
 from ostinato.report.says import says
 from ostinato.report.sections import sections
@@ -92,7 +92,7 @@ def page(study: Study, store: Store) -> str:
         budget=budget_line(planned),
         drawings=_drawings(study),
         common=_common(study),
-        cost=table_html(cost_table(planned)),
+        cost=Markup().join(table_html(table) for table in cost_tables(planned)),
         matched=table_html(matched_table(planned)),
         warnings=[*study.warnings, *planned.warnings],
         applications=[table_html(application_table(*numbered)) for numbered in enumerate(planned.ledgers[:MOST_APPLICATION_TABLES])],
