@@ -86,6 +86,8 @@ def lead(found: Findings) -> str:
     stated = f", given {_stated(found)}" if found.fit.held else ""
     fixed = numbers.fixed
     said = f"phi = {fixed(found.phi, 3)} (95% {fixed(low, 3)} to {fixed(high, 3)}){stated}. " + " ".join(sentences(found))
+    for one in found.treatments:
+        said += f" {one.name}: {one.verdict} (phi {numbers.signed(one.more, 3)}, 95% {numbers.interval(*one.more_interval, 3)})."
     left = len(found.table.notes)
     return said + (f" {numbers.several(left, 'row')} of the table {'is' if left == 1 else 'are'} left out or counted once." if left else "")
 
