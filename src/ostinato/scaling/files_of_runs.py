@@ -34,7 +34,7 @@ def read_file(path: Path) -> FileOfRuns:
     if not path.is_file():
         raise FitError(f"{path} is a folder" if path.is_dir() else f"{path}: no such file",
                        "a table of runs is a CSV, TSV or Parquet file; anything else is a study",
-                       "name a file in it" if path.is_dir() else "ostinato list")  # fmt: skip
+                       "name a file in it" if path.is_dir() else "check the path; ostinato list names the studies")  # fmt: skip
     return _parquet(path) if path.suffix.lower() == ".parquet" else _text(path)
 
 

@@ -22,9 +22,10 @@ from ostinato.scaling.cells import near
 from ostinato.scaling.table import NUMBERS, WORDS, RunTable, made
 from ostinato.schedule.groups import repeated_groups
 from ostinato.store import Store
-from ostinato.study import vocab
+from ostinato.study import load_study, vocab
 from ostinato.study.counted import several
 from ostinato.study.derive import arm_applications
+from ostinato.study.load import sizes
 from ostinato.study.records import Arm, Model, Passes, Study
 
 BASE = "base"
@@ -98,8 +99,9 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
     for one, found in zip((study, *beside), sets, strict=True):
         if not any(_finished(result) for result in found):
             said = shlex.quote(one.name) + (f" --size {shlex.quote(one.size)}" if one.size else "")
+            others = [f"--size {name}" for name in _with_runs(one, store)]
             raise FitError(f"no run of {said} is finished", "the law is fitted to runs that are trained and measured to their end",
-                           f"ostinato run {said} (a run that another study has made is found, and not made again)")  # fmt: skip
+                           " or ".join((*others, f"ostinato run {said} (a run that another study has made is found, and not made again)")))
         for result in found:
             size, done = size_of(result.arm), _finished(result)
             if size is None:
@@ -123,6 +125,12 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
     columns["budget"] = budgets(flops, np.array(columns["D"], dtype=float))
     table = made(columns, columns["arm"], study.name)
     return replace(table, notes=(*notes, *table.notes), warnings=(*table.warnings, *_above_floors(itertools.chain(*sets))))
+
+
+def _with_runs(study: Study, store: Store) -> list[str]:
+    """The other sizes of a study that have finished runs."""
+    source = study.path or study.name
+    return [name for name in sizes(source) if name != study.size and any(map(_finished, results_table(load_study(source, name), store)))]
 
 
 def _finished(result: ArmResult) -> list[RunResult]:
