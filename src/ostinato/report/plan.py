@@ -252,11 +252,13 @@ class PlanSheet:
         yield Text("")
         if found:
             yield to_rich(grid_table(found), options.max_width)
+            yield Text("")
             for note in (*found.notes, *(() if self.full else (REST,))):
                 yield Text(note, style="dim")
             yield Text("")
         if self.full or not found:
             yield to_rich(cost_table(plan), options.max_width)
+            yield Text("")
             for note in (CONVENTION, MEMORY):
                 yield Text(note, style="dim")
             yield Text("")
