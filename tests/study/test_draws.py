@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ostinato.errors import StudyError
 from ostinato.study.derive import arm_applications, pass_groups
-from ostinato.study.draws import always, drawn, fixed, most, planned, probabilities, shares
+from ostinato.study.draws import always, drawn, fixed, most, planned, probabilities, shares, trained_to, words
 from ostinato.study.load import load_study
+from ostinato.study.philox import uniforms
 from ostinato.study.records import Passes
 
 UNIFORM, POISSON = Passes(uniform=(1, 8)), Passes(poisson=4)
@@ -53,6 +57,27 @@ def test_where_one_number_is_needed_it_is_the_middle(small_model, draw, middle):
     assert [group.passes for group in pass_groups(always(model, 1))] == [1]
 
 
+def test_a_plan_counts_the_draws_of_its_steps(monkeypatch):
+    """Many at once, in pieces."""
+    monkeypatch.setattr("ostinato.study.draws.AT_ONCE", 150)
+    for draw in (UNIFORM, POISSON, Passes(poisson=200)):
+        assert planned(draw, 11, 400) == Counter(drawn(draw, 11, step) for step in range(400))
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 2), min_size=1, max_size=20))
+def test_the_numbers_of_many_keys_are_those_of_numpys_generator(keys):
+    found = np.stack(uniforms(np.array(keys, np.uint64)), 1)
+    expected = [np.random.Generator(np.random.Philox(key=low | high << 64)).random(2) for low, high in keys]
+    assert np.array_equal(found, expected)
+
+
+def test_how_far_a_draw_trains_and_how_it_is_said():
+    assert (trained_to(UNIFORM), words(UNIFORM)) == (8, "drawn from 1 to 8")
+    last, chances = trained_to(POISSON), probabilities(POISSON)
+    tail = {start: sum(chance for passes, chance in chances.items() if passes >= start) for start in (last, last + 1)}
+    assert tail[last] >= 1e-3 > tail[last + 1] and words(POISSON) == "drawn, 5 on average"
+
+
 def test_shares_are_of_all_seeds():
     counts = planned(UNIFORM, 1, 10) + planned(UNIFORM, 2, 10)
     assert shares(UNIFORM, (1, 2), 10) == {passes: counts[passes] / 20 for passes in sorted(counts)}
@@ -64,16 +89,36 @@ def test_a_study_file_says_it(tmp_path, written, draw):
     assert load_study(tmp_path / "s.yaml").arms[0].model.passes == draw
 
 
-@pytest.mark.parametrize(("written", "said"), [
-    ("{uniform: [8, 1]}", "not from the smaller"),
-    ("{uniform: [1, 8], poisson: 4}", "either uniform or poisson"),
-    ("{uniform: [0, 8]}", "uniform"),
-    ("{poison: 4}", "poisson"),
-    ("{uniform: [1, 4000]}", "4,096"),
-    ("{uniform: [1, 8]}, application_scalars: yes", "scalars of its own"),
-    ("{uniform: [1, 8]}, schedule: 1..4", "passes"),
+@pytest.mark.parametrize(("written", "said", "rule", "fix"), [
+    ("{uniform: [8, 1]}", "[8, 1] is not from the smaller to the larger", "from a to b", "uniform: [1, 8]"),
+    ("{uniform: [1, 8], poisson: 4}", "both uniform and poisson", "either uniform or poisson", "{poisson: 4}"),
+    ("{}", "neither uniform nor poisson", "either uniform or poisson", "{uniform: [1, 8]}"),
+    ("{uniform: none}", "neither uniform nor poisson", "either uniform or poisson", "{uniform: [1, 8]}"),
+    ("{uniform: [0, 8]}", "'0' is out of range", "uniform is at least 1", ""),
+    ("{poison: 4}", "no key 'poison'", "", "poisson"),
+    ("{gauss: 4}", "no key 'gauss'", "keys here are uniform, poisson", "choose one of these"),
+    ("{poisson: 256}", "'256' is out of range", "at most 255", ""),
+    ("{poisson: 200}", "up to 3,216 passes", "4,096 applications, which here are 2,047 passes", "poisson: 126"),
+    ("{uniform: [1, 4000]}", "up to 4,000 passes", "4,096 applications, which here are 2,047 passes", "uniform: [1, 2047]"),
+    ("{uniform: [1, 8]}, application_scalars: yes", "drawn passes with application_scalars", "scalars of its own", "passes: 4"),
+    ("{uniform: [1, 8]}, schedule: 1..4", "the schedule 1..4 has no {r}", "a draw is the value of {r}", "(…)x{r}"),
 ])  # fmt: skip
-def test_what_cannot_be_drawn_is_refused(tmp_path, written, said):
+def test_what_cannot_be_drawn_is_refused(tmp_path, written, said, rule, fix):
     (tmp_path / "s.yaml").write_text(STUDY % written)
-    with pytest.raises(StudyError, match=said):
+    with pytest.raises(StudyError) as caught:
         load_study(tmp_path / "s.yaml")
+    error = caught.value
+    assert said in error.what and "line 5, arms.one.passes" in error.what and rule in error.rule and fix in error.fix
+
+
+@pytest.mark.parametrize(("key", "what", "fix"), [
+    ("backprop: 1.5", "'1.5' is not a whole number", "backprop: half, or a whole number"),
+    ("backprop: quarter", "'quarter' is not half, or a whole number", "backprop: half, or a whole number"),
+    ("backprop: Half", "'Half' is not half, or a whole number", "half"),
+    ("residual_scaling: x", "or a number", "or a number"),
+])  # fmt: skip
+def test_a_word_or_a_number_says_both(tmp_path, key, what, fix):
+    (tmp_path / "s.yaml").write_text(STUDY % f"2, {key}")
+    with pytest.raises(StudyError) as caught:
+        load_study(tmp_path / "s.yaml")
+    assert what in caught.value.what and fix in caught.value.fix

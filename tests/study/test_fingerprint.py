@@ -6,10 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ostinato.study.fingerprint import fingerprint, run_fingerprint
+from ostinato.errors import ScheduleError
+from ostinato.schedule import parse
+from ostinato.study.derive import arm_applications
+from ostinato.study.fingerprint import at_every_number, fingerprint, run_fingerprint
 from ostinato.study.records import Arm, Data, Model, Recipe
 
 BASE = {"layers": 4, "d_model": 64, "heads": 4}
@@ -102,6 +105,66 @@ def test_passes_change_it():
     prints = {run_fingerprint(with_model(schedule="1 (2..3)x{r} 4", passes=passes), 1, "data") for passes in (1, 2, 3)}
     assert len(prints) == 3
     assert PLAIN in prints, "one pass is the plain stack"
+
+
+DRAWN = [
+    ("(1..2)x{r} (3..4)x2", "(1..2)x2 (3..4)x{r}", {"uniform": (1, 3)}),
+    ("(1..2)x{r} 3 4", "1 2 (3..4)x{r}", {"poisson": 1}),
+    ("(1..2)x{r} 3..4", "1..2 (3..4)x{r}", {"uniform": (1, 1)}),
+    ("1x{r} 2x3 3 4", "1x3 2x{r} 3 4", {"uniform": (3, 3)}),
+    ("(1x{r} 2)x{r} 3 4", "(1x{r} 2)x2 3 4", {"uniform": (2, 2)}),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "draw"), DRAWN)
+def test_schedules_that_are_equal_at_the_middle_of_a_draw_are_other_runs(one, other, draw):
+    first, second = (with_model(schedule=text, passes=draw) for text in (one, other))
+    assert arm_applications(first.model) == arm_applications(second.model)
+    assert run_fingerprint(first, 1, "data") != run_fingerprint(second, 1, "data")
+
+
+@pytest.mark.parametrize("keys", [
+    {"schedule": "1 2 (3..4)x{r}"},
+    {"schedule": "1..2 (3 4)x{r}"},
+    {"backprop": 3},
+    {"backprop": 7},
+    {"passes": {"uniform": ("1", "3")}},
+])  # fmt: skip
+def test_ways_of_writing_the_same_draw_agree(keys):
+    base = {"schedule": "1..2 (3..4)x{r}", "passes": {"uniform": (1, 3)}, "inject": "linear"}
+    assert run_fingerprint(with_model(**base | keys), 1, "data") == run_fingerprint(with_model(**base), 1, "data")
+
+
+def test_a_draw_is_known_by_its_range_and_by_what_is_cut_in_it():
+    base = {"schedule": "1..2 (3..4)x{r}", "inject": "linear"}
+
+    def prints(draw, *keys):
+        return [run_fingerprint(with_model(**base, passes=draw, backprop=key), 1, "data") for key in keys]
+
+    assert len(set(prints({"uniform": (1, 3)}, None, 1, 2, "half"))) == 4
+    assert len(set(prints({"uniform": (3, 4)}, 2, "half"))) == 1, "of three passes and of four, half is two"
+    assert len({prints(draw, None)[0] for draw in ({"uniform": (1, 3)}, {"uniform": (2, 2)}, {"poisson": 2}, 2)}) == 4
+
+
+SUFFIXES = st.sampled_from(["x{r}", "x2", ""])
+TERMS = st.recursive(st.sampled_from(["1", "2", "1..2", "2..3", "3:attn"]), lambda inner: st.builds(
+    lambda terms, suffix: f"({' '.join(terms)}){suffix}", st.lists(inner, min_size=1, max_size=3), SUFFIXES))  # fmt: skip
+
+
+@given(st.tuples(TERMS, TERMS, TERMS), st.tuples(TERMS, TERMS, TERMS))
+def test_two_schedules_have_one_digest_where_they_have_the_same_applications_with_every_number_of_passes(one, other):
+    def readable(texts):
+        try:
+            schedule = parse(" ".join(texts), 3)
+            return schedule, [schedule.applications(passes if schedule.free else None) for passes in range(1, 6)]
+        except ScheduleError:
+            return None
+
+    found = [readable(texts) for texts in (one, other)]
+    assume(None not in found and all(schedule.free for schedule, _ in found))
+    (first, mine), (second, theirs) = found
+    assert (at_every_number(first, 5) == at_every_number(second, 5)) is (mine == theirs)
+    assert at_every_number(parse(first.text, 3), 5) == at_every_number(first, 5)
 
 
 def test_runs_of_before_keep_their_names():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ostinato.errors import OstinatoError
+from ostinato.schedule import MOST_APPLICATIONS
+from ostinato.schedule.terms import length
 from ostinato.study import derive, truncation
-from ostinato.study.draws import deepest
+from ostinato.study.draws import always, least, most
 from ostinato.study.fingerprint import fingerprint, run_identity
 from ostinato.study.points import clauses
 from ostinato.study.predictions import Looked
@@ -77,13 +80,14 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
             "rope turns channels in pairs: head_dim is even",
             f"head_dim: {derive.head_dim(model) + 1}, or positions: alibi",
         )
-    refused = list(locate.attempt(lambda: derive.arm_applications(model), "schedule", "passes", "layers"))
+    refused = list(_drawn(model, model.passes, locate)) if isinstance(model.passes, Passes) else []
+    refused = refused or list(locate.attempt(lambda: derive.arm_applications(model), "schedule", "passes", "layers"))
     yield from refused
     if not refused:
         linear = ("inject",) if model.inject == "linear" else ()
-        unclear = list(locate.attempt(lambda: derive.pass_groups(model), *linear, "pass_norm", "backprop"))
+        every = [always(model, least(model.passes)), model] if isinstance(model.passes, Passes) else [model]
+        unclear = list(locate.attempt(lambda: [derive.pass_groups(one) for one in every], *linear, "pass_norm", "backprop"))
         yield from unclear
-        yield from _drawn(model, locate) if not unclear and isinstance(model.passes, Passes) else ()
         if not unclear:
             yield from locate.attempt(lambda: truncation.check(model), "backprop")
     yield from locate.attempt(lambda: derive.tied_to(model), "tie")
@@ -114,8 +118,31 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
         )
 
 
-def _drawn(model: Model, locate: _Locate) -> Iterator[Problem]:
+def _drawn(model: Model, draw: Passes, locate: _Locate) -> Iterator[Problem]:
     """What a number of passes that changes from step to step asks for."""
+    try:
+        schedule = derive.arm_schedule(model)
+    except OstinatoError:
+        return  # which is told of as that of any model
+    if not schedule.free:
+        yield locate.problem(
+            ("passes",),
+            f"passes are drawn, and the schedule {schedule.text} has no {{r}}",
+            "a draw is the value of {r}, anew every training step",
+            "schedule: (…)x{r} around what repeats, or leave passes out",
+        )
+        return
+    fits = bisect_right(range(1, MOST_APPLICATIONS + 1), MOST_APPLICATIONS, key=lambda r: sum(length(term, r) for term in schedule.terms))
+    if most(draw) > fits:
+        uniform = f"uniform: [{draw.uniform[0]}, {fits}]" if draw.uniform and draw.uniform[0] <= fits else ""
+        poisson = f"poisson: {fits // 16 - 1}" if draw.poisson and fits >= 32 else ""
+        said = f"uniform: [{draw.uniform[0]}, {draw.uniform[1]}]" if draw.uniform else f"poisson: {draw.poisson:g}"
+        yield locate.problem(
+            ("passes",),
+            f"{said} draws up to {most(draw):,} passes, and {schedule.text} has more than {MOST_APPLICATIONS:,} applications then",
+            f"the deepest step has at most {MOST_APPLICATIONS:,} applications, which here are {fits:,} passes",
+            uniform or poisson or "fewer passes, or fewer layers in (…)x{r}",
+        )
     if model.application_scalars:
         yield locate.problem(
             ("passes", "application_scalars"),
@@ -123,7 +150,6 @@ def _drawn(model: Model, locate: _Locate) -> Iterator[Problem]:
             "every application has scalars of its own, and how many there are changes from step to step",
             "application_scalars: no, or passes: 4",
         )
-    yield from locate.attempt(lambda: derive.arm_applications(deepest(model)), "passes")
 
 
 def _data_and_recipe(arm: Arm, locate: _Locate) -> Iterator[Problem]:

@@ -118,22 +118,33 @@ class Init(Record):
     std: Real = Field(0.02, gt=0)
 
 
+class Unfit(ValueError):
+    """What is wrong with a section whose every key is right, the rule and the next step."""
+
+    def __init__(self, what: str, rule: str, fix: str):
+        super().__init__(what)
+        self.what, self.rule, self.fix = what, rule, fix
+
+
 class Passes(Record):
     """A number of passes that is drawn anew every training step, by one of these; measured at the middle (study/draws.py)."""
 
     uniform: tuple[Annotated[Count, Field(ge=1)], Annotated[Count, Field(ge=1)]] | None = Field(
         None, description="[a, b]: each of a to b as likely; measured at the middle"
     )
-    poisson: Annotated[Real, Field(ge=0.5, le=256)] | None = Field(
+    poisson: Annotated[Real, Field(ge=0.5, le=255)] | None = Field(
         None, description="m: Poisson-lognormal, 1 + Poisson(exp t) with exp t of mean m; measured at m"
     )
 
     @model_validator(mode="after")
     def _one(self) -> Passes:
         if (self.uniform is None) == (self.poisson is None):
-            raise ValueError("a draw is either uniform or poisson: {uniform: [1, 8]} or {poisson: 4}")
+            what = "neither uniform nor poisson" if self.uniform is None else "both uniform and poisson"
+            raise Unfit(what, "a draw is either uniform or poisson", "passes: {uniform: [1, 8]}, or passes: {poisson: 4}")
         if self.uniform and self.uniform[0] > self.uniform[1]:
-            raise ValueError(f"uniform: [{self.uniform[0]}, {self.uniform[1]}] is not from the smaller to the larger number")
+            high, low = self.uniform
+            what = f"uniform: [{high}, {low}] is not from the smaller to the larger number"
+            raise Unfit(what, "[a, b] is from a to b", f"uniform: [{low}, {high}]")
         return self
 
 

@@ -17,7 +17,7 @@ from ostinato.study.merge import merge, without_nulls
 from ostinato.study.outcomes import ill_formed
 from ostinato.study.pair_folder import pair_folder
 from ostinato.study.problems import Problem
-from ostinato.study.reading import Section
+from ostinato.study.reading import Section, where
 from ostinato.study.ready import CORPORA, HUB_ID, READY
 from ostinato.study.records import Arm, Data, Model, Recipe, Study
 from ostinato.study.shape import OF_AN_ARM, as_list
@@ -138,8 +138,12 @@ def _arm(name: str, body: dict[str, Any], keys: dict[str, Any], tree: Section, b
         )
     except ValidationError as error:
         first = error.errors()[-1]  # of a value or a section: what is wrong with the section
-        place = ".".join(map(str, first["loc"])) or "model"
-        found.problems.append(Problem(getattr(body, "line", None), f"arms.{name}", f"{place}: {first['msg']}", arms=(name,)))
+        at: Any = found.written[name]
+        for step in first["loc"]:
+            at = at.get(step, at) if isinstance(at, dict) else at
+        place = getattr(at, "place", ("arms", name, *map(str, first["loc"])))
+        what = str(first.get("ctx", {}).get("error", first["msg"]))
+        found.problems.append(Problem(getattr(at, "line", getattr(body, "line", None)), where(place), what, arms=(name,)))
         return None
 
 

@@ -44,10 +44,10 @@ class Named:
 
 
 class Keys:
-    """A section with fixed keys."""
+    """A section with fixed keys.  whole: the record that it makes, where it stands for one value and so is complete in itself."""
 
-    def __init__(self, keys: dict[str, Shape]):
-        self.keys = keys
+    def __init__(self, keys: dict[str, Shape], whole: type[Record] | None = None):
+        self.keys, self.whole = keys, whole
 
 
 class Listed:
@@ -93,7 +93,7 @@ def _shape(field: FieldInfo) -> Shape:
         named = Named(inner, "role", get_args(key)) if get_origin(key) is Literal else Named(inner, "name")
         return Either(inner, named) if field.metadata else named  # a validator that takes one value for several
     if get_origin(field.annotation) is Union and (section := section_of(field.annotation)):
-        return Either(Leaf(field), Keys(_of(section)))
+        return Either(Leaf(field), Keys(_of(section), section))
     listed = get_args(field.annotation)[:1] if get_origin(field.annotation) is tuple else ()
     if listed and isinstance(listed[0], type) and issubclass(listed[0], Record):
         return Listed(Keys(_of(listed[0])), listed[0].__name__.lower())

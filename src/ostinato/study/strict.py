@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from ostinato.study.merge import without_nulls
 from ostinato.study.problems import Problem
 from ostinato.study.reading import Items, Section, Text, where
-from ostinato.study.records import none_is_none
+from ostinato.study.records import Record, Unfit, none_is_none
 from ostinato.study.shape import Either, Keys, Leaf, Listed, Named, Shape, homes, study_keys
 
 OTHER_NAMES = {
@@ -48,20 +49,37 @@ def _check(value: Any, shape: Shape, place: tuple[str, ...]) -> Iterator[Problem
         example = f"{place[-1]}: {{{keys[0]}: …}}" if keys else f"{place[-1]}: {{{getattr(shape, 'key', 'name')}: …}}"
         yield Problem(line, where(place), f"{_short(value)} is not a section", "its keys stand below it, indented, or between { }", example)
     else:
-        for key, inner in value.items():
-            below = shape.keys.get(key) if isinstance(shape, Keys) else shape.inner if key in shape.allowed or not shape.allowed else None
-            if below is None:
-                yield _unknown(key, inner, value.key_lines[key], shape, place)
-            elif isinstance(shape, Named) and not shape.allowed and not shape.texts and (why := _bad_name(key)):
-                yield Problem(
-                    value.key_lines[key],
-                    where(place),
-                    f"the {shape.key} {key!r} {why}",
-                    "a name is one line of at most 60 characters",
-                    "rename it",
-                )
-            else:
-                yield from _check(inner, below, (*place, key))
+        wrong = list(_check_keys(value, shape, place))
+        yield from wrong
+        if not wrong and isinstance(shape, Keys) and shape.whole:
+            yield from _check_whole(value, shape.whole, place)
+
+
+def _check_keys(value: Section, shape: Keys | Named, place: tuple[str, ...]) -> Iterator[Problem]:
+    for key, inner in value.items():
+        below = shape.keys.get(key) if isinstance(shape, Keys) else shape.inner if key in shape.allowed or not shape.allowed else None
+        if below is None:
+            yield _unknown(key, inner, value.key_lines[key], shape, place)
+        elif isinstance(shape, Named) and not shape.allowed and not shape.texts and (why := _bad_name(key)):
+            yield Problem(
+                value.key_lines[key],
+                where(place),
+                f"the {shape.key} {key!r} {why}",
+                "a name is one line of at most 60 characters",
+                "rename it",
+            )
+        else:
+            yield from _check(inner, below, (*place, key))
+
+
+def _check_whole(value: Section, record: type[Record], place: tuple[str, ...]) -> Iterator[Problem]:
+    try:
+        record(**as_plain(without_nulls(value)))
+    except ValidationError as error:
+        unfit = error.errors()[0].get("ctx", {}).get("error")
+        if not isinstance(unfit, Unfit):
+            raise  # never: every key has been read
+        yield Problem(value.line, where(place), unfit.what, unfit.rule, unfit.fix)
 
 
 def _check_list(value: Any, shape: Listed, place: tuple[str, ...]) -> Iterator[Problem]:
@@ -97,13 +115,15 @@ def _check_value(value: Any, leaf: Leaf, place: tuple[str, ...]) -> Iterator[Pro
     except ValidationError as error:
         errors = error.errors()
         first = errors[0]
-        if first["type"] == "literal_error":  # a word or a number, and a number was given
-            first = next((other for other in errors if other["type"] in _LIMITS), first)
+        if first["type"] == "literal_error" and str(value)[:1] in (*"+-.0123456789",):  # a word or a number, and a number was given
+            first = next((other for other in errors if other["type"] not in ("literal_error", "none_required")), first)
         at = value
         for step in first["loc"]:
             if isinstance(at, Items) and isinstance(step, int) and step < len(at):
                 at = at[step]
         what, rule, fix = _told(first, at, leaf, place)
+        words = [str(other["ctx"]["expected"]).replace(chr(39), "") for other in errors if other["type"] == "literal_error"]
+        fix = fix or (f"{place[-1]}: {words[0]}{_or_number(leaf)}" if words and not leaf.choices else "")
         yield Problem(getattr(at, "line", value.line), where(place), what, rule or leaf.field.description or "", fix)
 
 
@@ -136,6 +156,16 @@ _LIMITS = {
 }
 
 
+def _or_number(leaf: Leaf) -> str:
+    types = _types(leaf.field.annotation)
+    return ", or a whole number" if int in types else ", or a number" if float in types else ""
+
+
+def _types(annotation: Any) -> set[Any]:
+    """A type and all that it is made of."""
+    return {annotation}.union(*(_types(inner) for inner in get_args(annotation) if not isinstance(inner, str)))
+
+
 def _told(error: Any, value: Any, leaf: Leaf, place: tuple[str, ...]) -> tuple[str, str, str]:
     """What is wrong, the rule and the next step, in words of our own where the type has none for people."""
     kind, context = error["type"], error.get("ctx", {})
@@ -146,8 +176,9 @@ def _told(error: Any, value: Any, leaf: Leaf, place: tuple[str, ...]) -> tuple[s
         near = near or [choice for choice in leaf.choices if choice == "none" and str(value).lower() in ("no", "off", "false")]
         return f"{_short(value)} is not one of {', '.join(leaf.choices)}", "", near[0] if near else ""
     if kind == "literal_error":
-        number = ", or a number" if "float" in str(leaf.field.annotation) else ""
-        return f"{_short(value)} is not {str(context['expected']).replace(chr(39), '')}{number}", "", ""
+        words = str(context["expected"]).replace(chr(39), "")
+        near = difflib.get_close_matches(str(value).lower(), words.replace(" or", ",").split(", "), n=1)
+        return f"{_short(value)} is not {words}{_or_number(leaf)}", "", near[0] if near else ""
     if kind in _LIMITS:
         bound, words = _LIMITS[kind]
         return f"{_short(value)} is out of range", f"{place[-1]} is {words} {context[bound]:,}", ""
@@ -191,7 +222,7 @@ def _unknown(key: str, value: Any, line: int, shape: Keys | Named, place: tuple[
     if near:
         return Problem(line, where(place), what, "", near[0])
     far = difflib.get_close_matches(key.lower(), list(_places()), n=1, cutoff=0.75)
-    if far and (sections := _elsewhere(far[0], place)):
+    if far and not (isinstance(shape, Keys) and shape.whole) and (sections := _elsewhere(far[0], place)):
         return Problem(
             line, where(place), what, f"the nearest name is {far[0]}, in {' or '.join(sections[:3])}", f"write {far[0]} in {sections[0]}"
         )
