@@ -97,12 +97,62 @@ def test_an_arm_of_the_same_name_changes_the_grids(tmp_path):
     ({"tokens": {"6400": [20]}}, "grid.tokens", "width 20 with heads of 8 channels"),
     ({"width": [16]}, "grid", "no key 'width' here"),
     ({"tokens": {"10": [16]}}, "grid.tokens", "tokens 10 are fewer than one step of 64"),
+    ({"tokens": {"1e400": [16]}}, "grid.tokens", "'1e400' is larger than any count here"),
+    ({"tokens": {"6400": []}}, "grid.tokens", "no width under 6400"),
+    ({"r": []}, "grid.r", "no number of passes"),
+    ({"core": 4094, "r": [1, 4094]}, "grid.core", "4,097 applied layers"),
+    ({"tokens": {}, "flops": {"1e400": [16]}}, "grid.flops", "1e400 FLOPs of d16 r1 C1e400 are more tokens than can be counted"),
+    ({"tokens": {}, "flops": {"1e5": [16, 24]}}, "grid.flops", "1e5 FLOPs of d16 r1 C1e5 are less than one step of 64 tokens"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_with_its_key_and_line(tmp_path, changes, place, what):
     with pytest.raises(StudyError) as caught:
         load_study(written(tmp_path, grid=GRID | changes))
     assert place in str(caught.value) and what in str(caught.value)
-    assert "line " in str(caught.value)
+    assert "line " in str(caught.value) and "Value error" not in str(caught.value)
+    assert caught.value.rule and (caught.value.fix or "out of range" in caught.value.what)
+
+
+@pytest.mark.parametrize("keys", [{"schedule": "1..4 1..4"}, {"schedule": "(1..2)x{r}", "passes": {"uniform": [1, 3]}}, {"passes": 2}])
+def test_a_model_beside_a_grid_has_no_schedule_of_its_own(tmp_path, keys):
+    with pytest.raises(StudyError, match="a grid spells its own") as caught:
+        load_study(written(tmp_path, model=BASE["model"] | keys, grid=GRID))
+    assert all(f"model.{key}" in str(caught.value) for key in keys) and "line " in str(caught.value)
+
+
+def test_without_one_pass_the_least_number_is_compared_with_and_the_order_of_r_is_nothing(tmp_path):
+    arms = load_study(written(tmp_path, grid=GRID | {"r": [4, 2]})).arms
+    assert [(arm.name, arm.against) for arm in arms[:4]] == [
+        ("d16 r2 D6400", None), ("d16 r4 D6400", "d16 r2 D6400"), ("d24 r2 D6400", None), ("d24 r4 D6400", "d24 r2 D6400")]  # fmt: skip
+    assert load_study(written(tmp_path, grid=GRID | {"r": [4, 1, 2]})).arms == load_study(written(tmp_path, grid=GRID)).arms
+    study = load_study(written(tmp_path, grid=GRID, reference="d16 r2 D6400"))
+    assert next(arm for arm in study.arms if arm.name == study.reference).against is None
+
+
+@pytest.mark.parametrize("change", [
+    {"backprop": 1},
+    {"schedule": "1 (2..3)x{r} 4..5", "passes": {"uniform": [1, 5]}},
+    {"recipe": {"context": 16, "batch": 32}},
+    {"data": {"tokenizer": {"bpe": 600}}},
+])  # fmt: skip
+def test_a_budget_of_flops_is_that_of_the_arm_as_it_is_changed(tmp_path, change):
+    name = "d16 r2 C3e10"
+    study = load_study(written(tmp_path, grid=GRID | {"tokens": {}, "flops": {"3e10": [16]}}, arms={name: change}))
+    arm = next(arm for arm in study.arms if arm.name == name)
+    ledger = account(arm, vocab(arm.data.tokenizer))
+    assert ledger.flops_per_token_trainer * arm.recipe.tokens == pytest.approx(3e10, rel=1e-3)
+
+
+def test_an_arm_may_give_tokens_of_its_own(tmp_path):
+    name = "d16 r2 C1e5"
+    grid = GRID | {"tokens": {}, "flops": {"1e5": [16]}, "r": [2]}
+    study = load_study(written(tmp_path, grid=grid, arms={name: {"recipe": {"tokens": 640}}}))
+    assert study.arms[0].recipe.tokens == 640
+
+
+def test_what_an_arm_adds_that_is_not_counted_is_told(tmp_path):
+    grid = GRID | {"tokens": {}, "flops": {"1e10": [32]}}
+    with pytest.raises(StudyError, match="models with gates"):
+        load_study(written(tmp_path, grid=grid, arms={"d32 r2 C1e10": {"attn_gate": "head"}}))
 
 
 @pytest.mark.parametrize("model", [{"attn_gate": "head"}, {"value_embeddings": "all"}, {"windows": {"pattern": "SL", "short": 8}}])
