@@ -56,7 +56,7 @@ def test_the_summary_and_the_page(run, grid, tmp_path):
                   "page:"):  # fmt: skip
         assert words in said
     page = (tmp_path / "page.html").read_text()
-    assert page.count('<svg class="figure"') == 7 and "nan" not in page.partition("<script>")[0].partition("<main>")[2]
+    assert page.count('<svg class="figure"') == 8 and "nan" not in page.partition("<script>")[0].partition("<main>")[2]
 
 
 def test_stated_values_are_said(run, grid):

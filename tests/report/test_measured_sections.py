@@ -12,10 +12,13 @@ import pytest
 from ostinato.analysis import results_table
 from ostinato.analysis.measured import class_sums
 from ostinato.analysis.skips import Skips
+from ostinato.analysis.states import states as analysis_states
 from ostinato.data.classes import TokenClasses
 from ostinato.report import depths, lens, skips, states
 from ostinato.report.looks import looks
 from ostinato.schedule import parse
+from ostinato.study.draws import drawn_passes
+from ostinato.study.records import Passes
 
 SVG = "{http://www.w3.org/2000/svg}"
 MODULES = {"lens": lens, "skips": skips, "depths": depths, "states": states}
@@ -156,3 +159,20 @@ def test_whether_a_further_pass_moves_the_state(measured, study):
     assert cells(table, "twice", "4 (not trained)")[2:] == ["0.062", "0.000", "25.0"]
     assert one.lead.startswith("twice changes its state by 0.25 in pass 2, 0.12 in pass 3 and 0.06 in pass 4")
     assert "twice: +0.2500 at 2" in one.figures[1].svg and "plain" not in one.figures[1].svg
+
+
+@pytest.mark.parametrize(("draw", "words", "last"), [({"uniform": (1, 3)}, "drawn from 1 to 3", 3), ({"poisson": 1}, "drawn, 2 on average", 7)])
+def test_passes_that_are_drawn_are_trained_as_far_as_the_draw_goes(measured, study, draw, words, last):
+    """`twice` as if its passes were drawn, and measured at 2."""
+    arms = tuple(arm.model_copy(update={"model": arm.model.model_copy(update={"passes": Passes(**draw)})}) if arm.name == "twice" else arm
+                 for arm in study.arms)  # fmt: skip
+    drawn = drawn_passes(study.model_copy(update={"arms": arms}))
+    found = analysis_states(study, measured)
+    labels = [row.cells[1].text for row in states.states_table(found, drawn).rows if row.cells[0].text == "twice"]
+    assert labels == [f"{passes}{' (not trained)' if passes > last else ''}" for passes in (1, 2, 3, 4)]
+    assert f"twice ({words}) changes its state by" in states._lead(found, drawn)
+    runs = depths.depths(study, measured)
+    labels = [row.cells[1].text for row in depths.depths_table(runs, None, drawn).rows]
+    assert labels == [f"{passes}{' (trained)' if passes <= last else ''}" for passes in (1, 2, 3, 4)]
+    assert depths._lead(runs, drawn).startswith(f"twice, measured at 2 and {words}, changes its loss by")
+    assert depths._trained(runs, drawn) == (("twice measured", 2.0),) and depths._trained(runs, {}) == (("twice trained", 2.0),)

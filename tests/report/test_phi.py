@@ -112,7 +112,7 @@ def test_the_table_of_a_study(grid):
 def test_the_section_shows_the_fit(grid):
     study, store = grid
     found = section(study, store, results_table(study, store))
-    assert found.id == "phi" and "phi = 0.4" in found.lead and len(found.figures) == 7
+    assert found.id == "phi" and "phi = 0.4" in found.lead and len(found.figures) == 8
     assert [table.name for table in found.tables] == ["phi-fit", "phi-laws", "phi-models"]
     text = page(study, store)
     assert 'id="phi"' in text and "r^phi" in text and "Nested laws" in text

@@ -38,12 +38,18 @@ def page_path(path: Path, source: Path | str) -> Path:
     return path
 
 
+def _runs(found: Findings) -> str:
+    others = ", ".join(f"{one.rows} of {one.name}" for one in found.treatments)
+    return f"{len(found.table)} runs" + (f", beside {others}" if others else "")
+
+
 def page(found: Findings, section: Section) -> str:
     """The page as text; the same table gives the same bytes."""
     script = asset("page.js")
     figures = [{"caption": figure.caption, "note": figure.note, "svg": Markup(figure.svg)} for figure in section.figures]
     return environment().get_template("fit.html.j2").render(
-        section=section, source=Path(found.table.source).name, runs=len(found.table), figures=figures,
+        section=section, source=Path(found.table.source).name,
+        runs=_runs(found), figures=figures,
         tables=[table_html(table) for table in section.tables], more=[table_html(table) for table in section.more],
         version=ostinato.__version__, style=Markup(asset("page.css")), script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -54,8 +54,8 @@ def beside_plain(results: Sequence[ArmResult]) -> str:
 
 
 def _runs(table: RunTable) -> Figure:
-    return Figure("The runs", "Loss against unique parameters. A line joins the runs of one r and one budget.",
-                  drawn.runs_figure("f-phi-runs", table))  # fmt: skip
+    lines = " A line joins the runs of one r and one budget." if any(table.budget) else ""
+    return Figure("The runs", f"Loss against unique parameters.{lines}", drawn.runs_figure("f-phi-runs", table))
 
 
 def section_of(found: Findings) -> Section:
@@ -63,7 +63,6 @@ def section_of(found: Findings) -> Section:
     known = worth(found)
     edge = " Crosses: beyond the edge." if drawn.beyond(found).any() else ""
     figures = (
-        _runs(found.table),
         Figure("Loss against equivalent parameters", "The loss of each run, less the law's term of D. Line: E and the term of N. "
                "Shaded: 95% of the block bootstrap.", drawn.fit_figure("f-phi-fit", found)),
         Figure("What r passes are worth", "In blocks with parameters of their own. Line: r^phi; shaded: its 95%; dotted: its limits, "
@@ -72,9 +71,11 @@ def section_of(found: Findings) -> Section:
                drawn.curves_figure("f-phi-flops", known, "flops")),
         Figure("At equal parameters", f"By the law, after {numbers.human(known.tokens)} tokens: memory of weights is fixed, FLOPs are not.",
                drawn.curves_figure("f-phi-params", known, "parameters")),
+        _runs(found.table),
         Figure("Residuals by N", "What each run is above the law (below: better than it)." + edge,
                drawn.residuals_figure("f-phi-residuals-n", found, "N")),
         Figure("Residuals by D", "The same, against tokens.", drawn.residuals_figure("f-phi-residuals-d", found, "D")),
+        Figure("Residuals by r", "The same, against passes.", drawn.residuals_figure("f-phi-residuals-r", found, "r")),
     )  # fmt: skip
     return Section("phi", TITLE, lead(found), figures, tuple(tables(found)), tuple(notes(found)),
                    (residual_table(found), spans_table(found)))  # fmt: skip

@@ -89,12 +89,7 @@ def worth_figure(name: str, found: Findings) -> str:
     x, y = Scale(1.0, most, LEFT, EDGE, True), Scale(0.0, most * 1.04, BASE, TOP)
     canvas = Canvas(WIDTH, HEIGHT)
     y_axis(canvas, y, "blocks that r passes of one are worth", LEFT, EDGE, numbers.fixed)
-    canvas.line(LEFT, BASE, EDGE, BASE, "axis")
-    for value in [1, 2, 4, 8, 16, 32, 64]:
-        if value <= most:
-            canvas.line(x(value), BASE, x(value), BASE + 4, "axis")
-            canvas.text(x(value), BASE + 18, str(value), "t num", "middle")
-    canvas.text((LEFT + EDGE) / 2, BASE + 36, "r, passes", "t axis-name", "middle")
+    _r_axis(canvas, x)
     curve = {power: [(x(float(r)), y(min(float(r**power), y.high))) for r in grid] for power in (low, high, found.phi)}
     _band(canvas, curve[low], curve[high], "f1")
     canvas.path([(x(float(r)), y(float(r))) for r in grid], "line floor", "full equivalence: r")
@@ -132,16 +127,19 @@ def beyond(found: Findings) -> np.ndarray:
 
 
 def residuals_figure(name: str, found: Findings, by: str) -> str:
-    """log loss less the law's, in per cent, against N (unique parameters) or D, with marks by r."""
+    """log loss less the law's, in per cent, against N (unique parameters), D or r, with marks by r."""
     table, residuals = found.table, 100 * found.fit.residuals
-    values, label = (table.unique, "unique parameters") if by == "N" else (table.D, "training tokens")
+    values, label = {"N": (table.unique, "unique parameters"), "D": (table.D, "training tokens"), "r": (table.r, "r, passes")}[by]
     reach = 100 * CLIP * max(found.fit.spread, 1e-5)
     shown = np.clip(residuals, -reach, reach)
     most = max(float(np.abs(shown).max()), 1e-3) * 1.1
     x, y = Scale(float(values.min()) * 0.9, float(values.max()) * 1.1, LEFT, EDGE, True), Scale(-most, most, BASE, TOP)
     canvas = Canvas(WIDTH, HEIGHT)
     y_axis(canvas, y, "per cent above the law", LEFT, EDGE, numbers.signed)
-    x_axis(canvas, x, label, BASE, numbers.tick)
+    if by == "r":
+        _r_axis(canvas, x)
+    else:
+        x_axis(canvas, x, label, BASE, numbers.tick)
     canvas.line(LEFT, y(0), EDGE, y(0), "zero")
     looks = r_looks(table.r.tolist())
     for at in range(len(table)):
@@ -152,6 +150,15 @@ def residuals_figure(name: str, found: Findings, by: str) -> str:
         )
     _legend(canvas, looks, set(table.r.tolist()))
     return canvas.render(name, f"Residuals against {label}", f"{len(table)} runs, by r")
+
+
+def _r_axis(canvas: Canvas, x: Scale) -> None:
+    canvas.line(LEFT, BASE, EDGE, BASE, "axis")
+    for value in (1, 2, 4, 8, 16, 32, 64):
+        if value <= x.high:
+            canvas.line(x(value), BASE, x(value), BASE + 4, "axis")
+            canvas.text(x(value), BASE + 18, str(value), "t num", "middle")
+    canvas.text((LEFT + EDGE) / 2, BASE + 36, "r, passes", "t axis-name", "middle")
 
 
 def _band(canvas: Canvas, low: list[tuple[float, float]], high: list[tuple[float, float]], fill: str = "f0") -> None:

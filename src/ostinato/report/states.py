@@ -13,7 +13,10 @@ from ostinato.report.panels import arm_looks
 from ostinato.report.section import Figure, Section
 from ostinato.report.tables import Cell, Column, Row, Table
 from ostinato.store import Store
-from ostinato.study.records import Study
+from ostinato.study.draws import drawn_passes, trained_to, words
+from ostinato.study.records import Passes, Study
+
+_HARDLY = "Where passes are drawn, one that fewer than 1 step in 1,000 runs counts as not trained."
 
 
 def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section | None:
@@ -21,7 +24,7 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
     found = states(study, store)
     if not found:
         return None
-    looks = arm_looks(study, results)
+    looks, draws = arm_looks(study, results), drawn_passes(study)
     updates = [figures.Curve(one.arm, looks[one.arm], tuple((float(moved.application + 1), moved.update) for moved in one.applications))
                for one in found]  # fmt: skip
     top = _top([y for line in updates for _, y in line.mean])
@@ -33,13 +36,13 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
             y_label="length of the update, relative", top=top,
         )),
         Figure("Whether a further pass still moves the state", "What a pass has changed of the state where it ends, relative to the state; "
-               "beyond the passes trained where their number is free. 0 is a fixed point.", figures.curves(
+               "to twice those trained, or measured at, where their number is free. 0 is a fixed point.", figures.curves(
             "f-fixed-point", "Change of the state from pass to pass", "The mean over positions.", _changes(found, looks),
             x_label="pass", y_label="change from the pass before, relative", zero="fixed point",
         )),
     )  # fmt: skip
-    return Section("states", "Does a further pass still move the state?", _lead(found), tuple(one for one in drawn if one.svg),
-                   (states_table(found),))  # fmt: skip
+    return Section("states", "Does a further pass still move the state?", _lead(found, draws), tuple(one for one in drawn if one.svg),
+                   (states_table(found, draws),))  # fmt: skip
 
 
 def passes_of(one: States) -> list[tuple[int, list[Moved]]]:
@@ -48,8 +51,8 @@ def passes_of(one: States) -> list[tuple[int, list[Moved]]]:
     return [(pass_, list(moved)) for pass_, moved in groupby(ordered, key=lambda moved: moved.pass_)]
 
 
-def states_table(found: Sequence[States]) -> Table:
-    """A row an arm and pass: means over its applications, and the state where it ends."""
+def states_table(found: Sequence[States], draws: Mapping[str, Passes]) -> Table:
+    """A row an arm and pass: means over its applications, and the state where it ends.  draws: of the arms whose passes are drawn."""
     columns = (
         Column("arm", number=False), Column("pass"),
         Column("update", "length of an application's update over that of the stream before it, mean over the applications of the pass"),
@@ -60,14 +63,16 @@ def states_table(found: Sequence[States]) -> Table:
     )  # fmt: skip
     rows = []
     for one in found:
+        trained = trained_to(draws[one.arm]) if one.arm in draws else one.trained
         for pass_, moved in passes_of(one):
-            beyond, last = one.trained is not None and pass_ > one.trained, _closing(moved)
+            beyond, last = trained is not None and pass_ > trained, _closing(moved)
             values = (_mean([each.update for each in moved]), _mean([each.cosine for each in moved]), last.change, last.distance)
             rows.append(Row((
                 Cell(one.arm, one.arm), Cell(f"{pass_}{' (not trained)' if beyond else ''}", pass_, tone="muted" if beyond else ""),
                 *(Cell(numbers.fixed(value, 3), value) for value in values), Cell(f"{last.rank:.1f}", last.rank),
             )))  # fmt: skip
-    return Table("states-table", "The stream from pass to pass, means over the positions of the measured targets", columns, tuple(rows))
+    return Table("states-table", "The stream from pass to pass, means over the positions of the measured targets", columns, tuple(rows),
+                 (_HARDLY,) if any(draw.poisson for draw in draws.values()) else ())  # fmt: skip
 
 
 def _closing(moved: Sequence[Moved]) -> Moved:
@@ -97,13 +102,14 @@ def _top(heights: Sequence[float]) -> float | None:
     return 4 * typical if ordered and ordered[-1] > 8 * typical > 0 else None
 
 
-def _lead(found: Sequence[States]) -> str:
+def _lead(found: Sequence[States], draws: Mapping[str, Passes]) -> str:
     said = []
     for one in found:
         changes = {pass_: _closing(moved).change for pass_, moved in passes_of(one) if _closing(moved).change is not None}
         if changes:
             listed = [f"{numbers.fixed(change, 2)} in pass {pass_}" for pass_, change in changes.items()]
-            said.append(f"{one.arm} changes its state by {numbers.listed(listed, 6)}")
+            drawn = f" ({words(draws[one.arm])})" if one.arm in draws else ""
+            said.append(f"{one.arm}{drawn} changes its state by {numbers.listed(listed, 6)}")
     if not said:
         return "How far every application moves the stream."
     return "; ".join(said[:3]) + ", relative to the state where the pass ends."
