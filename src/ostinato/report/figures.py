@@ -97,7 +97,8 @@ def curves(
     for place, (label, at) in enumerate((label, at) for label, at in marks if x.low < at < x.high):
         canvas.line(x(at), TOP, x(at), BASE, "mark")
         right = x(at) > (LEFT + EDGE) / 2  # the text stands on the side where there is room
-        canvas.text(x(at) - 4 if right else x(at) + 4, BASE - 6 - 13 * place, label, "t small", "end" if right else "start")
+        row = TOP + 10 + 13 * place if _free_above(lines, x, y, x(at), right) else BASE - 6 - 13 * place
+        canvas.text(x(at) - 4 if right else x(at) + 4, row, label, "t small", "end" if right else "start")
     labels += [_floor(canvas, y, label, value) for label, value in floors]
     quiet = [line for line in lines if line.look.colour is None]
     for line in quiet + [line for line in lines if line.look.colour is not None]:
@@ -119,6 +120,12 @@ def _scales(lines: list[Curve], floors: tuple[tuple[str, float], ...], zero: boo
     if left == right:
         right = left + 1
     return Scale(left, right, LEFT, EDGE, log_x), Scale(low, high, BASE, TOP)
+
+
+def _free_above(lines: list[Curve], x: Scale, y: Scale, at: float, left: bool) -> bool:
+    """Whether the text of a mark crosses fewer points at the top than at the bottom: it is about 130 wide and 30 high."""
+    near = [y(py) for line in lines for px, py in line.mean if 0 <= (at - x(px) if left else x(px) - at) <= 130 and py <= y.high]
+    return sum(one < TOP + 30 for one in near) < sum(one > BASE - 30 for one in near)
 
 
 def _floor(canvas: Canvas, y: Scale, label: str, value: float) -> Label:
