@@ -161,7 +161,10 @@ def test_whether_a_further_pass_moves_the_state(measured, study):
     assert "twice: +0.2500 at 2" in one.figures[1].svg and "plain" not in one.figures[1].svg
 
 
-@pytest.mark.parametrize(("draw", "words", "last"), [({"uniform": (1, 3)}, "drawn from 1 to 3", 3), ({"poisson": 1}, "drawn, 2 on average", 7)])
+@pytest.mark.parametrize(("draw", "words", "last"), [
+    ({"uniform": (1, 3)}, "drawn from 1 to 3", 3),
+    ({"poisson": 1}, "drawn, 2 on average", 7),
+])  # fmt: skip
 def test_passes_that_are_drawn_are_trained_as_far_as_the_draw_goes(measured, study, draw, words, last):
     """`twice` as if its passes were drawn, and measured at 2."""
     arms = tuple(arm.model_copy(update={"model": arm.model.model_copy(update={"passes": Passes(**draw)})}) if arm.name == "twice" else arm
