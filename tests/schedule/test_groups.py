@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ostinato.errors import ScheduleError
 from ostinato.schedule import parse, repeated_groups
-from ostinato.schedule.groups import injected
+from ostinato.schedule.groups import _repetitions, injected
 
 
 def found(text, layers=9):
@@ -99,6 +99,16 @@ def test_every_answer_is_whole_and_nothing_that_repeats_is_missed(steps):
         assert all(again(i, i + group.length) for i in range(group.first, group.begins[-1]))
     for start, end in twice:
         assert any(group.first <= start and end <= group.ends[-1] + 1 for group in groups)
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=40))
+def test_whole_layers_repeat_as_applications_do(layers):
+    """The quick search against the one that looks at every place, kept for layers that run their mixer alone and their MLP alone."""
+    applications = parse(" ".join(map(str, layers)), 3).applications()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ostinato.schedule.groups._part_ways", lambda applications: True)
+        slow = _repetitions(applications)
+    assert _repetitions(applications) == slow
 
 
 def test_where_the_input_comes_in():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from ostinato.ledger.every_number import at_every_number
 from ostinato.ledger.flops import PUBLISHED, TRAINER, TRAINING, Convention, application_flops, head_flops
 from ostinato.ledger.inventory import OUTSIDE, ParameterRow, inventory, used_by
 from ostinato.ledger.ledger import ApplicationRow, Ledger
@@ -83,8 +84,8 @@ def _training(arm: Arm, rows: list[ParameterRow], vocab: int, convention: Conven
     if not isinstance(draw, Passes):
         return (whole := of(arm.model)), whole
     expected, planned = probabilities(draw), shares(draw, arm.seeds, recipe_steps(arm.recipe).steps)
-    found = {passes: of(always(arm.model, passes)) for passes in expected.keys() | planned.keys()}
-    return tuple(sum((Fraction(share) * found[passes] for passes, share in each.items()), Fraction()) for each in (expected, planned))
+    found = at_every_number(arm.model, expected.keys() | planned.keys(), lambda passes: (of(always(arm.model, passes)),))
+    return tuple(sum((Fraction(share) * found[passes][0] for passes, share in each.items()), Fraction()) for each in (expected, planned))
 
 
 def _memory(arm: Arm, rows: list[ParameterRow], vocab: int) -> dict[str, int]:

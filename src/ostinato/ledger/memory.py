@@ -8,11 +8,11 @@ Not in it: the allocator's slack, workspaces, and the peak within one operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ostinato.ledger.inventory import CONVOLUTION_WIDTH, ParameterRow
-from ostinato.schedule import Application
+from ostinato.schedule import Application, RepeatedGroup
 from ostinato.study.derive import (
     draws_h0,
     has_value_table,
@@ -68,9 +68,11 @@ def optimizer_bytes(rows: list[ParameterRow], recipe: Recipe, model: Model) -> i
     return FLOAT32 * total
 
 
-def application_bytes(model: Model, application: Application, context: int, dtype: str) -> int:
+def application_bytes(model: Model, application: Application, context: int, dtype: str,
+                      groups: Sequence[RepeatedGroup] | None = None) -> int:  # fmt: skip
     """Bytes a token that the backward pass needs of one application, when nothing is computed again.
 
+    groups: those of the model, where they are known.
     dtype: of products and what goes into them; the stream, its norms and rotations stay in float32.
     """
     streams = model.streams
@@ -85,10 +87,12 @@ def application_bytes(model: Model, application: Application, context: int, dtyp
         else:
             kept = _gdn_kept(model, context) if model.layers[application.layer - 1] == "gdn" else _gqa_kept(model, application.layer)
             products, exact = products + kept[0], exact + kept[1]
-    for group in pass_groups(model):
-        if model.inject == "linear" and application.index in group.begins:
+    for group in pass_groups(model) if groups is None else groups:
+        place = application.index - group.first
+        inside = 0 <= place < group.length * group.passes
+        if model.inject == "linear" and inside and place % group.length == 0:
             products += streams * 2 * model.d_model  # [e; h]
-        if model.pass_norm and application.index in group.ends:
+        if model.pass_norm and inside and (place + 1) % group.length == 0:
             exact += streams * (model.d_model + 1)
     return BYTES[dtype] * products + FLOAT32 * exact
 
@@ -166,20 +170,20 @@ def memory(
     """
     size = FLOAT32 * sum(row.size for row in rows)
     tokens, dtype = micro_batch_tokens(recipe), recipe.dtype
-    cut = without_gradient(model)
+    cut, groups = without_gradient(model), pass_groups(model)
     kept = [
-        tokens * application_bytes(model, application, recipe.context, dtype) + cast_bytes(tensors, dtype)
+        tokens * application_bytes(model, application, recipe.context, dtype, groups) + cast_bytes(tensors, dtype)
         for application, tensors in zip(applications, used, strict=True)
         if application.index not in cut
     ]
-    groups = len(pass_groups(model)) if draws_h0(model) else 0  # e beside the noise that the first pass begins with
+    beside = len(groups) if draws_h0(model) else 0  # e beside the noise that the first pass begins with
     ends = tokens * ends_bytes(model) + head_bytes(model, vocab, tokens, dtype)
     return {
         "weights": size,
         "gradients": size,
         "optimizer": optimizer_bytes(rows, recipe, model),
         "activations": ends + sum(kept),
-        "activations_checkpointed": ends + tokens * FLOAT32 * model.streams * model.d_model * (len(kept) - 1 + groups) + max(kept),
+        "activations_checkpointed": ends + tokens * FLOAT32 * model.streams * model.d_model * (len(kept) - 1 + beside) + max(kept),
     }
 
 

@@ -9,7 +9,9 @@ activations are computed again (checkpointing); a pass without gradient is a for
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from fractions import Fraction
 
+from ostinato.ledger.every_number import at_every_number
 from ostinato.ledger.flops import uses
 from ostinato.ledger.inventory import ParameterRow, inventory, used_by
 from ostinato.ledger.memory import DELTA_CHUNK, micro_batch_tokens
@@ -54,7 +56,7 @@ def step_work(arm: Arm, vocab: int, rows_at_once: int | None = None) -> Work:
     steps = recipe_steps(recipe)
     at_once = min(rows_at_once or micro_batch_tokens(recipe) // recipe.context, steps.rows)
     rows = inventory(model, vocab, recipe.context)
-    walks = [(share, *_learnt(one, rows, recipe.context, arm.data.document_mask)) for one, share in _steps(arm)]
+    walks = _walks(arm, rows)
     ends = _ends(model, vocab, 1.0)
     again = 4 / 3 if recipe.activation_checkpointing else 1.0
     parts = -(-steps.rows // at_once)
@@ -75,12 +77,21 @@ def step_work(arm: Arm, vocab: int, rows_at_once: int | None = None) -> Work:
     return found
 
 
-def _steps(arm: Arm) -> list[tuple[Model, float]]:
-    """The model as it runs in the arm's steps, and in which share of them."""
+def _walks(arm: Arm, rows: list[ParameterRow]) -> list[tuple[float, Work, Work]]:
+    """The share of the arm's steps that run so, and `_learnt` of them."""
+
+    def of(model: Model) -> tuple[Work, Work]:
+        return _learnt(model, rows, arm.recipe.context, arm.data.document_mask)
+
     draw = arm.model.passes
     if not isinstance(draw, Passes):
-        return [(arm.model, 1.0)]
-    return [(always(arm.model, passes), share) for passes, share in shares(draw, arm.seeds, recipe_steps(arm.recipe).steps).items()]
+        return [(1.0, *of(arm.model))]
+    steps = shares(draw, arm.seeds, recipe_steps(arm.recipe).steps)
+    found = at_every_number(arm.model, steps, lambda passes: tuple(
+        Fraction(walk[name]) for walk in of(always(arm.model, passes)) for name in FORWARD))  # fmt: skip
+    each = {passes: list(map(float, values)) for passes, values in found.items()}
+    return [(share, *(dict(zip(FORWARD, each[passes][start:], strict=False)) for start in (0, len(FORWARD))))
+            for passes, share in steps.items()]  # fmt: skip
 
 
 def _learnt(model: Model, rows: list[ParameterRow], context: int, documents: bool) -> tuple[Work, Work]:

@@ -83,6 +83,8 @@ def _unclear(applications: Sequence[Application], index: int, what: str, fix: st
 def _repetitions(applications: Sequence[Application]) -> list[tuple[int, int, int]]:
     """Every repetition as (first, end, length), sorted by first and from the longest; of multiples of a length the shortest alone."""
     found: list[tuple[int, int, int]] = []
+    if not _part_ways(applications):
+        return sorted(_squares([one.layer for one in applications]), key=lambda repetition: (repetition[0], -repetition[1]))
     for length in range(1, len(applications) // 2 + 1):
         first = 0
         for index in range(length, len(applications) + 1):
@@ -94,6 +96,39 @@ def _repetitions(applications: Sequence[Application]) -> list[tuple[int, int, in
                 found.append((first, index, length))
             first = index - length + 1
     return sorted(found, key=lambda repetition: (repetition[0], -repetition[1]))
+
+
+def _part_ways(applications: Sequence[Application]) -> bool:
+    """Does some layer run its mixer alone and its MLP alone? Where none does, an application repeats another when their layers are one."""
+    parts = {(one.layer, one.part) for one in applications}
+    return any((layer, "mlp") in parts for layer, part in parts if part == "attn")
+
+
+def _squares(layers: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The same of plain numbers, of which one in `length` needs a look: a repetition of that length holds every length-th place's match."""
+    found: list[tuple[int, int, int]] = []
+    count = len(layers)
+    for length in range(1, count // 2 + 1):
+        at = length - 1
+        while at + length < count:
+            if layers[at] != layers[at + length]:
+                at += length
+                continue
+            inside = next((end for start, end, shorter in found if start <= at and at + length < end and length % shorter == 0), 0)
+            if inside:  # whatever begins here is that repetition again, in longer steps
+                at += length * -(-(inside - length - at) // length)
+                continue
+            first = last = at
+            while first and layers[first - 1] == layers[first - 1 + length]:
+                first -= 1
+            while last + 1 + length < count and layers[last + 1] == layers[last + 1 + length]:
+                last += 1
+            end = last + 1 + length
+            contained = any(start <= first and end <= stop and length % shorter == 0 for start, stop, shorter in found)
+            if last + 1 - first >= length and not contained:
+                found.append((first, end, length))
+            at += length * ((last - at) // length + 1)
+    return found
 
 
 def _repeats(later: Application, earlier: Application) -> bool:
