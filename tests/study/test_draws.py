@@ -111,6 +111,15 @@ def test_what_cannot_be_drawn_is_refused(tmp_path, written, said, rule, fix):
     assert said in error.what and "line 5, arms.one.passes" in error.what and rule in error.rule and fix in error.fix
 
 
+def test_groups_that_meet_with_some_number_of_passes_are_refused_before_training_draws_it(tmp_path):
+    """With five passes or more nothing is unclear; with four, 1x4 2 runs twice."""
+    (tmp_path / "s.yaml").write_text(STUDY % "{uniform: [5, 7]}, schedule: '1x4 2 1x{r} 3'")
+    load_study(tmp_path / "s.yaml")
+    (tmp_path / "s.yaml").write_text(STUDY % "{uniform: [4, 9]}, schedule: '1x4 2 1x{r} 2'")
+    with pytest.raises(StudyError, match=r"line 2, model\.inject"):
+        load_study(tmp_path / "s.yaml")
+
+
 @pytest.mark.parametrize(("key", "what", "fix"), [
     ("backprop: 1.5", "'1.5' is not a whole number", "backprop: half, or a whole number"),
     ("backprop: quarter", "'quarter' is not half, or a whole number", "backprop: half, or a whole number"),

@@ -19,6 +19,9 @@ from ostinato.study.problems import Problem
 from ostinato.study.records import Arm, Evaluate, Model, Passes, Recipe, Study
 from ostinato.study.resolve import Resolved
 
+SHALLOW = 64
+"""Numbers of passes, of those that can be drawn, with which a schedule's groups are looked at before training meets them."""
+
 
 def check(resolved: Resolved) -> Iterator[Problem]:
     """Every problem of a resolved study, arm by arm and as a whole."""
@@ -85,7 +88,9 @@ def _model(arm: Arm, locate: _Locate) -> Iterator[Problem]:
     yield from refused
     if not refused:
         linear = ("inject",) if model.inject == "linear" else ()
-        every = [always(model, least(model.passes)), model] if isinstance(model.passes, Passes) else [model]
+        every = [model]
+        if isinstance(model.passes, Passes) and derive.counts_passes(model):
+            every += [always(model, r) for r in range(least(model.passes), min(most(model.passes), SHALLOW) + 1)]
         unclear = list(locate.attempt(lambda: [derive.pass_groups(one) for one in every], *linear, "pass_norm", "backprop"))
         yield from unclear
         if not unclear:
