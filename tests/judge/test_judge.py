@@ -8,8 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from ostinato.errors import OstinatoError
-from ostinato.judge.contingent import contingent_arms, contingent_state
+from ostinato.judge.contingent import contingent_arms
 from ostinato.judge.judge import judge
 from ostinato.judge.register import register
 from ostinato.study.records import Prediction
@@ -142,18 +141,16 @@ def contingent(bench, run_if, **arm):
 
 def test_contingent_arms(bench):
     made = contingent(bench, "gain(twice) >= 0.05 and outcome(helps) is SUPPORTED")
-    waits = contingent_state(made.study, made.store, "extra")
+    waits = contingent_arms(made.study, made.store)["extra"]
     assert waits.state == "undecided" and "not begun" in waits.reason and not waits.due
     made.run("twice", level=2.9).run("deep")
-    due = contingent_state(made.study, made.store, "extra")
+    due = contingent_arms(made.study, made.store)["extra"]
     assert due.due and "gain(twice) >= 0.05 holds: 0.1 against 0.05 nats/token" in due.reason
     assert judge(made.study, made.store).counts["extra"]["missing"] == 3
     made.run("extra", 1)
-    assert contingent_state(made.study, made.store, "extra").due, "two runs of it are not there yet"
+    assert contingent_arms(made.study, made.store)["extra"].due, "two runs of it are not there yet"
     made.run("extra")
-    assert contingent_state(made.study, made.store, "extra").state == "ran"
-    with pytest.raises(OstinatoError, match="no run_if"):
-        contingent_state(made.study, made.store, "twice")
+    assert contingent_arms(made.study, made.store)["extra"].state == "ran"
 
 
 def test_a_contingent_arm_that_does_not_run(bench):
@@ -163,16 +160,16 @@ def test_a_contingent_arm_that_does_not_run(bench):
     assert extra.state == "not run" and extra.reason == "gain(twice) >= 0.2 does not hold: 0.1 against 0.2 nats/token"
     assert judgement.counts["extra"]["not asked"] == 3 and judgement.exit_status == 0
     made.run("extra", 1)
-    assert contingent_state(made.study, made.store, "extra").reason.startswith("it was asked for by name")
+    assert contingent_arms(made.study, made.store)["extra"].reason.startswith("it was asked for by name")
 
 
 def test_a_contingent_arm_without_a_run_that_ended_did_not_run(bench):
     made = contingent(bench, "gain(twice) >= 0.05").run("twice", level=2.9).run("deep")
     for seed in (1, 2, 3):
         made.run("extra", seed, tokens=(), state="failed", error="loss is nan")
-    assert contingent_state(made.study, made.store, "extra").state == "failed"
+    assert contingent_arms(made.study, made.store)["extra"].state == "failed"
     half = contingent(bench, "gain(twice) >= 0.05").run("twice", level=2.9).run("deep").run("extra", tokens=(1024,), state="stopped")
-    assert contingent_state(half.study, half.store, "extra").state == "partial"
+    assert contingent_arms(half.study, half.store)["extra"].state == "partial"
 
 
 def test_an_arm_that_rests_on_one_not_run_is_not_run(bench):
@@ -189,7 +186,7 @@ def test_reasons_are_one_line(bench):
     made = contingent(bench, "gain(twice) >= 0.05")
     for seed in (1, 2, 3):
         made.run("twice", seed, tokens=(), state="failed", error="the norm is nan\nrule: be finite\ntry:  lower (recipe.lr), or clip")
-    reason = contingent_state(made.study, made.store, "extra").reason
+    reason = contingent_arms(made.study, made.store)["extra"].reason
     assert "\n" not in reason and "rule:" not in reason and "try:" not in reason and "the norm is nan" in reason
 
 
@@ -208,7 +205,7 @@ def test_registered_after_the_held_out_part_was_judged(made):
 
 def test_a_condition_never_looks_at_the_held_out_part(bench):
     made = contingent(bench, "gain(twice, part=held_out) >= 0.05").run("twice", level=2.9)
-    assert contingent_state(made.study, made.store, "extra").state == "undecided"
+    assert contingent_arms(made.study, made.store)["extra"].state == "undecided"
     assert judge(made.study, made.store).contingent[0].state == "undecided"
 
 

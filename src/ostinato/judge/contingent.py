@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ostinato.claims import measures, outcomes, parse_condition
-from ostinato.errors import OstinatoError
 from ostinato.judge.conclude import Conclusions
 from ostinato.judge.evaluate import Truth
 from ostinato.judge.measurements import StudyMeasurements
@@ -22,17 +21,6 @@ from ostinato.study.records import Arm, Study
 
 _ADVICE = re.compile(r"\n\s*(?:rule|try): .*?(?:\)(?=, seed \d|;|$)|(?=\n\s*(?:rule|try): )|$)", re.DOTALL)
 """The lines `rule:` and `try:` of an error in the reason of a run that failed."""
-
-
-def contingent_state(study: Study, store: Store, arm: str, measured: StudyMeasurements | None = None) -> Contingent:
-    """Of one arm with a `run_if`.  measured: what was read of the study, if it is at hand.
-
-    Raises OstinatoError for an arm without a condition, StoreError for a torn file.
-    """
-    found = next((one for one in study.arms if one.name == arm and one.run_if), None)
-    if found is None:
-        raise OstinatoError(f"arm {arm!r} has no run_if", "a contingent arm says what it depends on", 'write run_if: "gain(ARM) >= 0.01"')
-    return contingent_arms(study, store, measured)[arm]
 
 
 def contingent_arms(study: Study, store: Store, measured: StudyMeasurements | None = None) -> dict[str, Contingent]:
