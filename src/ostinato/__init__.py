@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ostinato.lazy import given_when_asked
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 _VERBS = ("Study", "calibrate", "check", "check_registration", "corpora", "draw_schedule", "export_run", "find_run", "fit", "generate",
           "judge_replay", "keys", "list_runs", "list_studies", "new", "open_store", "query", "report_replay",
           "take_measures")  # fmt: skip
