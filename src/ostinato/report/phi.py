@@ -15,7 +15,7 @@ from ostinato.report.phi_tables import residual_table, spans_table, tables
 from ostinato.report.results import verdict
 from ostinato.report.section import Figure, Section
 from ostinato.scaling.findings import Findings, analyse
-from ostinato.scaling.study import runs_table, size_of, varies
+from ostinato.scaling.study import finished, runs_table, size_of, varies
 from ostinato.scaling.table import RunTable
 from ostinato.scaling.worth import worth
 from ostinato.store import Store
@@ -31,7 +31,7 @@ def section(study: Study, store: Store, results: Sequence[ArmResult]) -> Section
 
     It leads the page: arm by arm a grid says little.
     """
-    if not varies(study) or not any(run.state == "done" for result in results for run in result.runs):
+    if not varies(study) or not any(map(finished, results)):
         return None
     table, counted = runs_table(study, store, results), beside_plain(results)
     try:
@@ -90,7 +90,7 @@ def lead(found: Findings) -> str:
     for one in found.treatments:
         said += f" {one.name}: {one.verdict} (phi {numbers.signed(one.more, 3)}, 95% {numbers.interval(*one.more_interval, 3)})."
     left = len(found.table.notes)
-    return said + (f" {numbers.several(left, 'row')} of the table {'is' if left == 1 else 'are'} left out or counted once." if left else "")
+    return said + (f" {numbers.several(left, 'row or arm', 'rows or arms')} left out, unfinished or counted once." if left else "")
 
 
 def sentences(found: Findings) -> Iterator[str]:

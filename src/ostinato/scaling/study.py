@@ -97,13 +97,13 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
     columns: dict[str, list] = {name: [] for name in (*NUMBERS, *WORDS)}
     notes, flops, seen, plain = [], [], set(), {}
     for one, found in zip((study, *beside), sets, strict=True):
-        if not any(_finished(result) for result in found):
+        if not any(finished(result) for result in found):
             said = shlex.quote(one.name) + (f" --size {shlex.quote(one.size)}" if one.size else "")
             others = [f"--size {name}" for name in _with_runs(one, store)]
             raise FitError(f"no run of {said} is finished", "the law is fitted to runs that are trained and measured to their end",
                            " or ".join((*others, f"ostinato run {said} (a run that another study has made is found, and not made again)")))
         for result in found:
-            size, done = size_of(result.arm), _finished(result)
+            size, done = size_of(result.arm), finished(result)
             if size is None:
                 notes.append(f"{result.name} is left out: not one repeated group with one number of passes")
                 continue
@@ -130,10 +130,11 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
 def _with_runs(study: Study, store: Store) -> list[str]:
     """The other sizes of a study that have finished runs."""
     source = study.path or study.name
-    return [name for name in sizes(source) if name != study.size and any(map(_finished, results_table(load_study(source, name), store)))]
+    return [name for name in sizes(source) if name != study.size and any(map(finished, results_table(load_study(source, name), store)))]
 
 
-def _finished(result: ArmResult) -> list[RunResult]:
+def finished(result: ArmResult) -> list[RunResult]:
+    """The runs of an arm that the law is fitted to: trained, and measured at their end."""
     return [run for run in result.runs if run.state == "done" and run.final and run.sums is not None]
 
 
