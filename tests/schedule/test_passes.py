@@ -51,6 +51,13 @@ def test_one_pass_keeps_its_groups():
     assert [(group.first, group.length, group.passes) for group in groups] == [(1, 2, 2)] and groups == repeated_groups(applications)
 
 
+def test_one_pass_of_r_times_r_is_not_told():
+    """Passes are r squared there: 4 and 9 of two and three would give -1."""
+    with pytest.raises(ScheduleError, match=r"within \{r\}, with one pass"):
+        with_passes(parse("1 ((2..3)x{r})x{r} 4", 4), 2, 1)
+    assert len(with_passes(parse("1 ((2..3)x{r})x{r} 4", 4), 2, 3)[0]) == 20
+
+
 def test_groups_only_where_they_are_wanted():
     schedule = parse("1 (1 2)x{r}", 2)
     assert len(with_passes(schedule, 2, 3, grouped=False)[0]) == 7

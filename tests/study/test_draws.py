@@ -101,6 +101,7 @@ def test_a_study_file_says_it(tmp_path, written, draw):
     ("{poisson: 200}", "up to 3,216 passes", "4,096 applications, which here are 2,047 passes", "poisson: 126"),
     ("{uniform: [1, 4000]}", "up to 4,000 passes", "4,096 applications, which here are 2,047 passes", "uniform: [1, 2047]"),
     ("{uniform: [1, 8]}, application_scalars: yes", "drawn passes with application_scalars", "scalars of its own", "passes: 4"),
+    ("{uniform: [1, 8]}, schedule: '((1..2)x{r} 3)x{r} 4'", "{r} stands within {r}", "not r times r", "one {r} a group"),
     ("{uniform: [1, 8]}, schedule: 1..4", "the schedule 1..4 has no {r}", "a draw is the value of {r}", "(…)x{r}"),
 ])  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(tmp_path, written, said, rule, fix):

@@ -67,7 +67,11 @@ def _of_the_only_group(schedule: Schedule, passes: int) -> Arrangement:
 
 
 def _of_one_pass(schedule: Schedule) -> tuple[RepeatedGroup, ...]:
-    """From two passes and three: what grows by one pass of r grows by as much again."""
+    """From two passes and three: what grows by one pass of r grows by as much again, if no {r} stands within another."""
+    if schedule.nested:
+        raise ScheduleError(schedule.written, 1, "{r} within {r}, with one pass",
+                            "what one pass begins with follows from two and three where groups grow by one pass of r",
+                            "one {r} a group, as (1..2)x{r} (3..4)x{r}")  # fmt: skip
     two, three = (repeated_groups(schedule.applications(passes)) for passes in (2, 3))
     if [(group.length, group.layer) for group in two] != [(group.length, group.layer) for group in three]:
         raise ScheduleError(schedule.written, 1, "with two passes other groups repeat than with three", "one pass needs one place to begin",

@@ -31,7 +31,12 @@ class Schedule:
     @property
     def free(self) -> bool:
         """Does it leave a number of passes open, as {r}?"""
-        return any(t.free(term) for term in self.terms)
+        return any(map(t.free_depth, self.terms))
+
+    @property
+    def nested(self) -> bool:
+        """Does a {r} stand within another, so that something runs r times r times?"""
+        return max(map(t.free_depth, self.terms)) > 1
 
     def applications(self, passes: int | None = None) -> tuple[Application, ...]:
         """Every application in order; `passes` is the value of {r}.

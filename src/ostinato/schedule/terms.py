@@ -77,9 +77,10 @@ def parts(term: Term) -> set[Part]:
     return (inner | {term.part}) - {"both"}
 
 
-def free(term: Term) -> bool:
-    """Is a number of repetitions left open?"""
-    return term.times is None or (isinstance(term, Group) and any(free(inner) for inner in term.terms))
+def free_depth(term: Term) -> int:
+    """How many {r} stand within each other: 0 without any, 1 in (1..2)x{r}, 2 in ((1..2)x{r} 3)x{r}."""
+    inside = max(map(free_depth, term.terms)) if isinstance(term, Group) else 0
+    return inside + (term.times is None)
 
 
 def length(term: Term, passes: int) -> int:

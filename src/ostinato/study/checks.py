@@ -137,6 +137,13 @@ def _drawn(model: Model, draw: Passes, locate: _Locate) -> Iterator[Problem]:
             "schedule: (…)x{r} around what repeats, or leave passes out",
         )
         return
+    if schedule.nested:
+        yield locate.problem(
+            ("passes",),
+            f"passes are drawn, and in {schedule.text} {{r}} stands within {{r}}",
+            "a group of a draw runs r times, not r times r",
+            "one {r} a group, as (1..2)x{r} (3..4)x{r}",
+        )
     fits = bisect_right(range(1, MOST_APPLICATIONS + 1), MOST_APPLICATIONS, key=lambda r: sum(length(term, r) for term in schedule.terms))
     if most(draw) > fits:
         uniform = f"uniform: [{draw.uniform[0]}, {fits}]" if draw.uniform and draw.uniform[0] <= fits else ""
