@@ -168,3 +168,9 @@ def test_many_groups_are_counted_and_the_first_named(found):
 def test_seeds(found):
     sentences = found(plain={"seeds": (1, 2)}, twice={**TWICE, "seeds": (1,)}, deep=DEEP)
     assert about(sentences, "one seed only in twice") and about(sentences, "different seeds", "1 in twice", "1, 2 in plain and deep")
+
+
+def test_connections_at_the_rate_of_matrices(found):
+    slow = {"streams": 2, "recipe": {"groups": {"connection": {"lr": 2e-4}}}}
+    (said,) = about(found(plain={}, two={"streams": 2}, slow=slow), "hyper-connections")
+    assert said.startswith("hyper-connections of two learn at 0.02 by AdamW")

@@ -118,6 +118,13 @@ def test_the_section_shows_the_fit(grid):
     assert 'id="phi"' in text and "r^phi" in text and "Nested laws" in text
 
 
+def test_an_arm_of_another_recipe_is_named(make_study, store):
+    text = grid_text().replace("d48 r2 D60k: {d_model: 48, heads: 3, layers: 4, recipe: {tokens: 60k}",
+                               "d48 r2 D60k: {d_model: 48, heads: 3, layers: 4, recipe: {tokens: 60k, lr: 0.01}")  # fmt: skip
+    study = make_study(text, "other")
+    assert runs_table(study, write(store, study)).warnings == ("d48 r2 D60k: recipe.lr is 0.01, not 0.02, which the law does not know of",)
+
+
 def test_a_study_of_one_size_has_no_section(study, filled):
     assert not varies(study) and section(study, filled, results_table(study, filled)) is None
 

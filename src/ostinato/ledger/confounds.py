@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from ostinato.ledger.ledger import Ledger
 from ostinato.ledger.settings import kin, learning_rates, model_settings, rates_by_role, scaling_words
 from ostinato.study.counted import several
-from ostinato.study.derive import pass_groups, tied_to
+from ostinato.study.derive import optimizer_groups, pass_groups, tied_to
 
 NEAR_FLOPS = 0.02
 MOST_NAMES, NAMES_WIDTH = 5, 64  # arms that are named, and the characters of their names
 MOST_WIDTH = 190  # characters of what several groups of arms have
 MOST_VALUES = 6  # numbers that are listed rather than spanned
+FAST_CONNECTIONS = 2e-3  # at desk size 4e-3 cost 0.05 to 0.08 nats, 1e-3 up to 0.02, 2e-4 nothing (docs/decisions/0221)
 MOST_ALIKE = 4  # sentences of one rule, before they become one
 Value = TypeVar("Value")
 _OWN_SENTENCE = {"inject", "h0", "pass_norm", "residual_scaling", "positions"}
@@ -29,7 +30,8 @@ _OWN_SENTENCE = {"inject", "h0", "pass_norm", "residual_scaling", "positions"}
 def confounds(ledgers: Sequence[Ledger]) -> list[str]:
     """Warnings, one sentence each; none means that no rule found anything."""
     rules: tuple[Callable[[Sequence[Ledger]], list[str]], ...] = (
-        _injection, _pass_norm, _scaling, _same_words, _one_rate, _unlike_tokens, _controls, _several_changes, _unused, _seeds,
+        _injection, _pass_norm, _scaling, _same_words, _one_rate, _connections, _unlike_tokens, _controls, _several_changes, _unused,
+        _seeds,
     )  # fmt: skip
     return [sentence for rule in rules for sentence in rule(ledgers)]
 
@@ -150,6 +152,18 @@ def _rate_spans(ledgers: Sequence[Ledger], roles: Collection[str]) -> str:
     spans = {role: span([rates[role] for rates in each]) for role in each[0] if role in roles}
     base = span([ledger.arm.recipe.lr for ledger in ledgers])
     return ", ".join([base, *(f"{role} {said}" for role, said in spans.items() if said != base)])
+
+
+def _connections(ledgers: Sequence[Ledger]) -> list[str]:
+    """Hyper-connections at the learning rate of matrices that Muon steps: AdamW then moves them far from their start."""
+    fast = [ledger for ledger in ledgers if "connection" in ledger.params_by_role
+            and optimizer_groups(ledger.arm.recipe, ledger.arm.model)["connection"].kind == "adamw"
+            and rates_by_role(ledger.arm.recipe, ledger.arm.model)["connection"] > FAST_CONNECTIONS]  # fmt: skip
+    if not fast:
+        return []
+    rate = rates_by_role(fast[0].arm.recipe, fast[0].arm.model)["connection"]
+    return [f"hyper-connections of {_names(fast)} learn at {rate:.4g} by AdamW, fast enough to cost what they gain; as groups: "
+            "{connection: {lr: 2e-4}} they have a rate of their own"]  # fmt: skip
 
 
 def _unlike_tokens(ledgers: Sequence[Ledger]) -> list[str]:

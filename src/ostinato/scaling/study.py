@@ -20,6 +20,7 @@ from ostinato.errors import FitError, ScheduleError
 from ostinato.ledger.inventory import inventory, used_by
 from ostinato.scaling.cells import near
 from ostinato.scaling.table import NUMBERS, WORDS, RunTable, made
+from ostinato.scaling.unlike import unlike
 from ostinato.schedule.groups import repeated_groups
 from ostinato.store import Store
 from ostinato.study import load_study, vocab
@@ -95,7 +96,7 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
     """
     sets = [results if results is not None else results_table(study, store), *(results_table(other, store) for other in beside)]
     columns: dict[str, list] = {name: [] for name in (*NUMBERS, *WORDS)}
-    notes, flops, seen, plain = [], [], set(), {}
+    notes, flops, seen, plain, arms = [], [], set(), {}, {}
     for one, found in zip((study, *beside), sets, strict=True):
         if not any(finished(result) for result in found):
             said = shlex.quote(one.name) + (f" --size {shlex.quote(one.size)}" if one.size else "")
@@ -118,13 +119,15 @@ def runs_table(study: Study, store: Store, results: Sequence[ArmResult] | None =
                 for name, value in row.items():
                     columns[name].append(value)
                 plain[row["treatment"]] = treatment_of(result.arm.model, 1)
+                arms[run.run] = row["treatment"], result.arm
                 flops.append(result.ledger.flops_per_token * run.tokens)
     columns["flops"] = flops
     _plain_beside(columns, plain)
     flops = np.array(columns.pop("flops"))
     columns["budget"] = budgets(flops, np.array(columns["D"], dtype=float))
     table = made(columns, columns["arm"], study.name)
-    return replace(table, notes=(*notes, *table.notes), warnings=(*table.warnings, *_above_floors(itertools.chain(*sets))))
+    warnings = (*table.warnings, *unlike(arms.values()), *_above_floors(itertools.chain(*sets)))
+    return replace(table, notes=(*notes, *table.notes), warnings=warnings)
 
 
 def _with_runs(study: Study, store: Store) -> list[str]:

@@ -195,7 +195,8 @@ class Model(Record):
     backprop: Literal["half"] | Annotated[Count, Field(ge=1)] | None = Field(
         None, description="truncated backpropagation: train through the last so many passes of a repeated group only, or half of them"
     )
-    streams: Count = Field(1, ge=1, le=64, description="hyper-connections: so many residual streams, which every sublayer learns to mix")
+    streams: Count = Field(1, ge=1, le=64, description="hyper-connections: so many residual streams, which every sublayer "
+                          "learns to mix; groups.connection is their learning rate")
     tie: dict[str, str] = Field({}, description="sublayers that are those of other layers, as 9..16:attn: 1..8:attn")
     residual_scaling: Literal["none", "unique", "effective"] | Annotated[Real, Field(gt=0)] = Field(
         "none", description="scale output projections at the start by 1/sqrt(2 depth): of unique or applied layers, or of a depth given"
