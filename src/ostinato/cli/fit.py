@@ -47,19 +47,20 @@ def register(app: typer.Typer) -> None:
 
         phi 0: nothing. phi 1: as much as parameters of its own. Refuses, with what is missing, where the table does not identify phi.
         """
+        from rich.console import Console
+
         from ostinato import api
         from ostinato.report.fit_page import page_path
 
         if out is not None:
             page_path(out, source)  # refused before anything is fitted
         held = {name: value for name, value in (("E", level), ("alpha", alpha), ("beta", beta)) if value is not None}
-        sheet = api.fit(source, columns=column or (), unit=unit, held=held, base=base, size=size, beside=beside or (), store=store)
+        with Console(stderr=True).status(f"fitting {source}: a second or two, more for thousands of runs"):
+            sheet = api.fit(source, columns=column or (), unit=unit, held=held, base=base, size=size, beside=beside or (), store=store)
         page = sheet.write(out) if out is not None else None
         if as_json:
             print_json(sheet.record() | ({"page": str(page)} if page else {}))
             return
-        from rich.console import Console
-
         console = Console(highlight=False)
         console.print(sheet)
         if page:
