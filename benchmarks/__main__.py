@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE))
 from harness import KEEP_MEMORY, Row, table  # noqa: E402
 
 NAMES = ["floor", "training", "study", "compiled", "delta", "muon", "gradients", "checkpointing",
-         "head", "evaluation", "plan", "startup", "tokenizing", "classes", "pairs", "judging"]  # fmt: skip
+         "head", "evaluation", "plan", "startup", "tokenizing", "classes", "pairs", "judging", "phi"]  # fmt: skip
 
 
 def main() -> int:

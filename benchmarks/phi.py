@@ -84,7 +84,7 @@ def speed(runs: np.ndarray, quick: bool) -> list[Row]:
         plain.append(seconds)
         finer, longer = restarts(rows, count // 5, {"ftol": 1e-16, "gtol": 1e-14, "maxiter": 15_000, "maxfun": 30_000})
         tight.append(longer * 5)
-        worse.append(fit.value / min(value, finer) - 1)
+        worse.append(float(fit.value / min(value, finer) - 1))
     ratio = statistics.median(theirs / own for own, theirs in zip(ours, plain, strict=True))
     return [
         Row(f"a fit of {len(runs)} runs, beside {count} restarts", statistics.median(ours), statistics.median(plain), "s", ratio, 20.0,
@@ -101,7 +101,7 @@ def honesty(runs: np.ndarray, names: list[str], quick: bool) -> list[Row]:
     errors, held, drawn, widths = [], [], [], []
     for seed in range(10 if quick else 200):
         fit: Fit = fit_law(table(runs, 1000 + seed), starts=16)
-        errors.append(abs(fit.phi - TRUTH[PHI]))
+        errors.append(abs(fit.phi - float(TRUTH[PHI])))
         curve = profile(fit)
         draws = bootstrap(fit, cells, curve.ends, seed=seed)[:, PHI]
         (low, high, _), other = combined(curve, draws), percentiles(draws)
@@ -112,8 +112,9 @@ def honesty(runs: np.ndarray, names: list[str], quick: bool) -> list[Row]:
     rows = [Row("median error of phi over 50 tables", middle, 0.02, "", middle, 0.02, at_most=True)]
     for way, found, at in (("the one that is reported", held, 0), ("block bootstrap (as published)", drawn, 1)):
         covered = 100 * statistics.fmean(found)
-        notes = {"covered": f"{covered:.1f}% of {len(found)} tables", "mean width": f"{np.mean(widths, axis=0)[at]:.4f}"}
-        off, target = abs(covered - 95), 2.0 if at == 0 else None
+        width = statistics.fmean(both[at] for both in widths)
+        notes = {"covered": f"{covered:.1f}% of {len(found)} tables", "mean width": f"{width:.4f}"}
+        off, target = float(abs(covered - 95)), 2.0 if at == 0 else None
         rows.append(Row(f"coverage off 95%: {way}", off, 0.0, "points", off, target, True, notes=notes))
     return rows
 
