@@ -150,7 +150,7 @@ def analyse(table: RunTable, held: Mapping[str, float] | None = None, base: str 
     fit = fit_law(own.rows, held)
     curve, groups = profile(fit), cells(own)
     resamples = fit.rows.outside(bootstrap(fit, groups, curve.ends))
-    refuse(own, fit, curve, combined(curve, resamples[:, PHI])[:2], told_without_phi(own, others))
+    refuse(own, fit, curve, combined(curve, resamples[:, PHI])[:2], lambda: told_without_phi(own, others))
     compared, untold = [], {}
     for name, other in others.items():
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,10 +86,11 @@ def refuse_early(table: RunTable, held: dict[str, float], others: Mapping[str, R
                        "add runs" if len(held) == 3 else f"add runs, or state {STATED}: phi is then conditional on them")  # fmt: skip
 
 
-def refuse(table: RunTable, fit: Fit, profile: Profile, interval: tuple[float, float], told_anyway: Sequence[str] = ()) -> None:
+def refuse(table: RunTable, fit: Fit, profile: Profile, interval: tuple[float, float],
+           told_anyway: Callable[[], Sequence[str]] = tuple) -> None:  # fmt: skip
     """Raises FitError, with what is too narrow, where starts disagree or phi could be almost anything.
 
-    interval: the one that would be reported.  told_anyway: what these runs say all the same, which the error says, too.
+    interval: the one that would be reported.  told_anyway: what these runs say all the same, which an error says, too.
     """
     low, high = interval
     known = profile.bounded and high - low <= WIDEST
@@ -101,7 +102,7 @@ def refuse(table: RunTable, fit: Fit, profile: Profile, interval: tuple[float, f
         what += f", as far as phi is looked for ({PHI_BOUNDS[0]:g} to {PHI_BOUNDS[1]:g})"
     if len(profile.optima) > 1:
         what += f"; it fits about as well at {' and at '.join(f'{one:.2f}' for one in profile.optima)}"
-    what = "\n      ".join((what, *(f"told all the same: {line}" for line in told_anyway)))
+    what = "\n      ".join((what, *(f"told all the same: {line}" for line in told_anyway())))
     rule = f"an interval narrower than {WIDEST:g}, on which a tenth of the starts agree; {_why(table, fit)}"
     raise FitError(what, rule, _fix(table, fit))
 

@@ -17,7 +17,7 @@ import numpy as np
 from ostinato.errors import FitError
 from ostinato.scaling.cells import Cells, cells
 from ostinato.scaling.fit import Fit, fit_law
-from ostinato.scaling.intervals import RESAMPLES, around, profile, resampled
+from ostinato.scaling.intervals import RESAMPLES, Profile, around, profile, resampled
 from ostinato.scaling.law import PHI, Rows, log_loss
 from ostinato.scaling.table import RunTable
 from ostinato.study.counted import several
@@ -73,10 +73,9 @@ def compare_treatment(base: RunTable, base_fit: Fit, table: RunTable, seed: int 
     few = min(len(cells(one.some(one.r > 1))) if (one.r > 1).any() else 0 for one in (table, base))
     if few < FEWEST_CELLS:
         raise FitError(f"{several(few, 'cell')} of looped runs (one of budget and r each)", f"{FEWEST_CELLS} or more", "add runs")
-    fit, stated = _fit(table, base_fit)
+    fit, span, stated = _fit(table, base_fit)
     name, beside = table.treatment[0] or "unnamed", base.treatment[0] or "base"
     draws = _draws(table, base, seed)
-    span = profile(fit)
     own = resampled(fit, draws[0], span.ends)[:, PHI]
     theirs = resampled(base_fit, draws[1])
     more = around(fit.phi - base_fit.phi, own - theirs[:, PHI], min(len(cells(table)), len(cells(base))))
@@ -107,13 +106,13 @@ def _shared(table: RunTable, base: RunTable) -> int:
     return sum((size, tokens, loss) in theirs for size, tokens, loss in zip(plain.unique, plain.D, plain.loss, strict=True))
 
 
-def _fit(table: RunTable, base: Fit) -> tuple[Fit, tuple[str, ...]]:
-    """A law of its own where the runs tell one, else one with E, alpha and beta of the base."""
+def _fit(table: RunTable, base: Fit) -> tuple[Fit, Profile, tuple[str, ...]]:
+    """A law of its own where the runs tell one, else one with E, alpha and beta of the base; its profile; what it took from the base."""
     if len(table) > 2 * base.free:
         fit = fit_law(table.rows, base.held)
         span = profile(fit)
         if span.bounded and span.width <= WIDEST:
-            return fit, tuple(base.held)
+            return fit, span, tuple(base.held)
     if not (table.r == 1).any():
         raise FitError(f"{len(table)} runs, none of r = 1, do not identify phi",
                        "with the base's E, alpha and beta, runs of r = 1 say what is gained without a loop",
@@ -122,7 +121,8 @@ def _fit(table: RunTable, base: Fit) -> tuple[Fit, tuple[str, ...]]:
     held = {**{name: values[name] for name in ("E", "alpha", "beta")}, **base.held}
     if values["E"] <= 0 or min(values["alpha"], values["beta"]) <= 0 or values["E"] >= table.loss.min():
         raise FitError(f"{len(table)} runs do not identify phi", "and the base's E, alpha and beta do not fit them", "add runs")
-    return fit_law(table.rows, held), tuple(held)
+    fit = fit_law(table.rows, held)
+    return fit, profile(fit), tuple(held)
 
 
 def _draws(table: RunTable, base: RunTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
