@@ -282,9 +282,9 @@ def fit(
     """What one recurrence is worth, by L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta, fitted to a table of runs or to a study's.
 
     source: a CSV, TSV or Parquet file with columns N_once, N_rec, r, D, loss, or a study.  columns: NAME=COLUMN or NAME=COLUMN*FACTOR.
-    unit: of losses, nats or bits a token.  held: E (in that unit), alpha, beta that are stated instead of fitted.  base: the treatment
+    unit: of losses, nats or bits a token.  held: E (nats a token), alpha, beta that are stated instead of fitted.  base: the treatment
     that others are compared with.  size, beside: of the study, and its other sizes whose runs are treatments.
-    Raises FitError where the table cannot be read or cannot tell phi, StudyError for no such study.
+    Raises FitError where the table cannot be read or does not identify phi, StudyError for no such study.
     """
     from ostinato.report.fit_sheet import fit_source
 

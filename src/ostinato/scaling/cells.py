@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +36,8 @@ def cells(table: RunTable) -> Cells:
     if all(table.budget):
         budgets, by = list(table.budget), "budget"
     else:
-        sets = {"training FLOPs": near(table.flops), "D": near(table.D)}
-        by = min(sets, key=lambda name: len(set(sets[name])))
-        budgets = [f"{by} {value:.4g}" for value in sets[by]]
+        by, values = fewest({"training FLOPs": table.flops, "D": table.D})
+        budgets = [f"{by} {value:.4g}" for value in values]
         if len(set(budgets)) > len(table) / 4:
             order = np.argsort(np.argsort(table.flops, kind="stable"), kind="stable")
             groups = min(GROUPS, max(len(table) // 4, 1))
@@ -46,6 +46,13 @@ def cells(table: RunTable) -> Cells:
     names = tuple(dict.fromkeys(labels))
     place = {name: at for at, name in enumerate(names)}
     return Cells(np.array([place[label] for label in labels]), names, by)
+
+
+def fewest(columns: Mapping[str, np.ndarray]) -> tuple[str, list[float]]:
+    """The column that has the fewest groups of values near each other, and its groups (`near`)."""
+    sets = {name: near(values) for name, values in columns.items()}
+    name = min(sets, key=lambda one: len(set(sets[one])))
+    return name, sets[name]
 
 
 def near(values: np.ndarray) -> list[float]:

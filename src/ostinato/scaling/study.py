@@ -18,7 +18,7 @@ from ostinato.analysis import ArmResult, results_table
 from ostinato.analysis.arms import RunResult
 from ostinato.errors import FitError, ScheduleError
 from ostinato.ledger.inventory import inventory, used_by
-from ostinato.scaling.cells import near
+from ostinato.scaling.cells import fewest
 from ostinato.scaling.table import NUMBERS, WORDS, RunTable, made
 from ostinato.scaling.unlike import unlike
 from ostinato.schedule.groups import repeated_groups
@@ -169,6 +169,5 @@ def _plain_beside(columns: dict[str, list], plain: Mapping[str, str]) -> None:
 
 def budgets(flops: np.ndarray, tokens: np.ndarray) -> list[str]:
     """What runs have in common: their training FLOPs within 2%, else their tokens, whichever gives fewer budgets."""
-    sets = {"FLOPs": near(flops), "tokens": near(tokens)}
-    word = min(sets, key=lambda name: len(set(sets[name])))
-    return [f"{value:,.0f} tokens" if word == "tokens" else f"{value:.3g} FLOPs".replace("e+", "e") for value in sets[word]]
+    word, values = fewest({"FLOPs": flops, "tokens": tokens})
+    return [f"{value:,.0f} tokens" if word == "tokens" else f"{value:.3g} FLOPs".replace("e+", "e") for value in values]
